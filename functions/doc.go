@@ -1,0 +1,71 @@
+// Package functions is what the author of a handler imports: the function and
+// its delivery rules, the outcomes a handler can choose, and nothing that
+// needs a broker.
+//
+// # Guarantee
+//
+// Every event that a function subscribes to is handled, discarded with a
+// reason, or visibly waiting. It is handled at least once: after a crash an
+// event whose handler had already finished may be handled once more, before
+// anything later of its key. For one function and one ordering key an attempt
+// never starts before every earlier event of that key is delivered or
+// discarded. No event is attempted more often than Retry allows; a redrive by
+// an operator grants a new cycle of attempts.
+//
+// # Model
+//
+// A [Function] is a struct literal: a name, the event types it wants, the
+// rules, and a [Handler]. One call of the handler is one attempt. The error it
+// returns is the outcome of that attempt:
+//
+//	nil                   done     the event is delivered
+//	a plain error         retry    after the delay of Retry.Backoff
+//	RetryAfter(d, err)    retry    after d
+//	Unavailable(err)      retry    a resource is away: the event is not to blame
+//	Park(err)             park     dead letter now; its key is held behind it
+//	Discard(err)          discard  dropped on purpose, recorded, nothing held
+//	a panic               retry    class "panic"
+//	past the deadline     retry    class "timeout"
+//
+// The last allowed attempt that asks for a retry has exhausted the event,
+// which is then parked too. Every outcome wraps its cause, so that errors.Is
+// and errors.As still find it. [Typed] decodes JSON data first and parks what
+// does not decode: repeating a bad payload is noise.
+//
+// The rules are pure: [Retry.Next], [Backoff.Delay], [Key.Of] and [ResultOf]
+// use no clock and no randomness of their own, so that a host, a simulation
+// and a test reach the same answer.
+//
+// # Concurrency
+//
+// A handler is called from many goroutines, up to Function.Concurrency at a
+// time and at most one for each ordering key. Each call has its own copy of
+// the event, which it may change freely. The context is cancelled when
+// Function.Timeout is over (cause [ErrTimeout]) or when the process stops
+// (cause [ErrStopping], which charges no attempt). A handler that ignores its
+// context keeps its key waiting, because two attempts of one key must not
+// overlap; in the end the event is parked as stuck.
+//
+// Functions, keys, retries and backoffs are values. None of them changes after
+// it was made, and all of them may be shared.
+//
+// # Example
+//
+//	func fileClaim(ctx context.Context, claim Claim) error {
+//		err := ledger.File(ctx, claim)
+//		if errors.Is(err, ledger.ErrUnknownPolicy) {
+//			return functions.Park(err) // no retry can help: a person decides
+//		}
+//		return err // nil is done, anything else is tried again
+//	}
+//
+//	functions.Function{
+//		Name:    "file-claim",
+//		Types:   []string{"com.insurer.claim.reported"},
+//		OrderBy: functions.PartitionKey,
+//		Retry:   functions.Retry{Attempts: 3, Backoff: functions.Exponential(time.Second, time.Minute)},
+//		Handle:  functions.Typed(fileClaim),
+//	}
+//
+// Package functionstest runs such a function in a unit test.
+package functions

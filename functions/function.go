@@ -1,0 +1,94 @@
+package functions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Defaults of a [Function].
+const (
+	DefaultStream      = "EVENTS"
+	DefaultTimeout     = 30 * time.Second
+	DefaultConcurrency = 16
+)
+
+// Handler handles one event. The error that it returns is the outcome of the
+// attempt; the package comment lists what each means. It is called from many
+// goroutines at once, never twice at once for the same ordering key, and owns
+// the event it is given. It must return soon after ctx is done.
+type Handler func(ctx context.Context, e Event) error
+
+// Function describes a function: what it handles and by which rules. A literal
+// with Name, Types and Handle is complete.
+type Function struct {
+	// Name identifies the function for ever: where its events stand is stored
+	// under it. A lower-case letter, then lower-case letters, digits and
+	// hyphens, at most 63 characters.
+	Name string
+	// Types are the CloudEvents types it wants, at least one. As in NATS, a
+	// token * stands for any one token, a last token > for one or more.
+	Types []string
+	// Stream is the JetStream stream it reads; "" is DefaultStream.
+	Stream string
+	// OrderBy finds the ordering key of an event; the zero value is PartitionKey.
+	OrderBy Key
+	// Retry is the retry policy; the zero value is 12 attempts, waiting from
+	// 1 s to 5 min.
+	Retry Retry
+	// Timeout is the longest one attempt may take; 0 is DefaultTimeout.
+	Timeout time.Duration
+	// Concurrency is how many attempts may run at once, from 1 to 1024; 0 is
+	// DefaultConcurrency. Attempts of one ordering key never run at once.
+	Concurrency int
+	// Start says where a function begins that was never hosted before; the zero
+	// value is FromNow. Later starts go on where the last one ended.
+	Start Start
+	// Owner says who is to be asked about its dead letters. Optional.
+	Owner string
+	// Version of the code, recorded with every failed attempt. Optional.
+	Version string
+	// Handle does the work. See Typed for data that is JSON.
+	Handle Handler
+}
+
+// WithDefaults returns f with the default for every field that is zero and has
+// one. The result shares nothing with f that can be changed.
+func (f Function) WithDefaults() Function {
+	f.Types = slices.Clone(f.Types)
+	if f.Stream == "" {
+		f.Stream = DefaultStream
+	}
+	f.Retry = f.Retry.WithDefaults()
+	if f.Timeout == 0 {
+		f.Timeout = DefaultTimeout
+	}
+	if f.Concurrency == 0 {
+		f.Concurrency = DefaultConcurrency
+	}
+	return f
+}
+
+// Start is where a function begins to read its stream when it is hosted for
+// the first time.
+type Start int
+
+const (
+	// FromNow begins with the events accepted from now on, so that a new
+	// function does not repeat years of history unasked.
+	FromNow Start = iota
+	// FromBeginning begins with the oldest event that the stream still has.
+	FromBeginning
+)
+
+// String returns "now" or "beginning".
+func (s Start) String() string {
+	switch s {
+	case FromNow:
+		return "now"
+	case FromBeginning:
+		return "beginning"
+	}
+	return fmt.Sprintf("start(%d)", int(s))
+}
