@@ -1,0 +1,77 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Decision is what an operator or a program decided about one dead letter. It names the dead letter and its cycle, so that it can
+// never be applied to a later failure of the same event.
+type Decision struct {
+	Action string    `json:"action"` // redrive or discard
+	Cycle  int       `json:"cycle"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+}
+
+// The actions of a decision.
+const (
+	ActionRedrive = "redrive"
+	ActionDiscard = "discard"
+)
+
+// DecisionPendingError refuses a second decision while the first waits to be applied.
+type DecisionPendingError struct {
+	Ref   Ref
+	First Decision
+}
+
+func (e *DecisionPendingError) Error() string {
+	return fmt.Sprintf("dead letter %s: %s by %s at %s waits to be applied", e.Ref.ID(), e.First.Action, e.First.By, e.First.At.UTC().Format(time.RFC3339))
+}
+
+// Decide states a decision. One subject per dead letter: a second one is refused with *DecisionPendingError, which says who was
+// first and when. The sequence returned is that of the decision.
+func (s *Store) Decide(ctx context.Context, ref Ref, d Decision) (uint64, error) {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return 0, err
+	}
+	m := &nats.Msg{Subject: InDecisions.Subject(ref), Data: data}
+	var seq uint64
+	err = s.do(ctx, "decide", func(ctx context.Context) (err error) {
+		seq, err = s.publish(ctx, m, jetstream.WithExpectStream(DecisionsStream), jetstream.WithExpectLastSequencePerSubject(0))
+		return err
+	})
+	if errors.Is(err, ErrOccupied) {
+		first, lastErr := s.Last(ctx, DecisionsStream, m.Subject)
+		if lastErr == nil {
+			pending := &DecisionPendingError{Ref: ref}
+			_ = json.Unmarshal(first.Data, &pending.First)
+			return 0, pending
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("decision on %s: %w", ref.ID(), err)
+	}
+	return seq, nil
+}
+
+// ReadDecision is the inverse of what Decide stored.
+func ReadDecision(data []byte) (Decision, error) {
+	var d Decision
+	if err := json.Unmarshal(data, &d); err != nil {
+		return Decision{}, fmt.Errorf("decision: %w", err)
+	}
+	if d.Action != ActionRedrive && d.Action != ActionDiscard {
+		return d, fmt.Errorf("decision: unknown action %q", d.Action)
+	}
+	return d, nil
+}

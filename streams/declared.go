@@ -1,0 +1,108 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Declared is what a node remembers about a function in the bucket SIDING_FUNCTIONS, so that its leftovers can be parked, shown
+// and ended when it is no longer compiled in.
+type Declared struct {
+	Name          string        `json:"name"`
+	Types         []string      `json:"types"`
+	Stream        string        `json:"stream"`
+	StreamCreated time.Time     `json:"stream_created"` // with Stream: the identity of every sequence number we keep
+	Since         uint64        `json:"since"`          // first source sequence that is this function's
+	OrderBy       string        `json:"order_by"`
+	Attempts      int           `json:"attempts"` // allowed per cycle
+	Timeout       time.Duration `json:"timeout"`  // nanoseconds
+	Concurrency   int           `json:"concurrency"`
+	Owner         string        `json:"owner,omitempty"`
+	Version       string        `json:"version,omitempty"`
+}
+
+// Declare writes what a function says of itself.
+func (s *Store) Declare(ctx context.Context, d Declared) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return s.do(ctx, "declare", func(ctx context.Context) error {
+		kv, err := s.node.JetStream().KeyValue(ctx, FunctionsBucket)
+		if err == nil {
+			_, err = kv.Put(ctx, d.Name, data)
+		}
+		if err != nil {
+			return fmt.Errorf("function %s: declare: %w", d.Name, err)
+		}
+		return nil
+	})
+}
+
+// Declared reads one function's declaration; ErrNotFound when it was never hosted here.
+func (s *Store) Declared(ctx context.Context, name string) (Declared, error) {
+	ctx, cancel := context.WithTimeout(ctx, OpTimeout)
+	defer cancel()
+	kv, err := s.node.JetStream().KeyValue(ctx, FunctionsBucket)
+	if err != nil {
+		return Declared{}, fmt.Errorf("bucket %s: %w", FunctionsBucket, err)
+	}
+	entry, err := kv.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return Declared{}, fmt.Errorf("function %s: %w", name, ErrNotFound)
+	}
+	if err != nil {
+		return Declared{}, fmt.Errorf("function %s: %w", name, err)
+	}
+	var d Declared
+	if err := json.Unmarshal(entry.Value(), &d); err != nil {
+		return Declared{}, fmt.Errorf("function %s: declaration: %w", name, err)
+	}
+	return d, nil
+}
+
+// DeclaredNames lists every function that was ever hosted here, in no particular order.
+func (s *Store) DeclaredNames(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, OpTimeout)
+	defer cancel()
+	kv, err := s.node.JetStream().KeyValue(ctx, FunctionsBucket)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", FunctionsBucket, err)
+	}
+	keys, err := kv.Keys(ctx)
+	if errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", FunctionsBucket, err)
+	}
+	return keys, nil
+}
+
+// Source describes the stream that a function reads.
+type Source struct {
+	Name    string
+	Created time.Time
+	First   uint64
+	Last    uint64
+}
+
+// Source reads a source stream's identity and bounds; ErrNotFound when there is none.
+func (s *Store) Source(ctx context.Context, name string) (Source, error) {
+	ctx, cancel := context.WithTimeout(ctx, OpTimeout)
+	defer cancel()
+	st, err := s.node.JetStream().Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return Source{}, fmt.Errorf("stream %s: %w", name, ErrNotFound)
+	}
+	if err != nil {
+		return Source{}, fmt.Errorf("stream %s: %w", name, err)
+	}
+	info := st.CachedInfo()
+	return Source{Name: name, Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}, nil
+}

@@ -1,0 +1,166 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// RecordKind says what an attempt record remembers.
+type RecordKind string
+
+// The kinds. An attempt or a crash is one invocation of the handler; the others end or reopen an event's way.
+const (
+	RecordAttempt   RecordKind = "attempt"    // an attempt that did not simply succeed
+	RecordCrash     RecordKind = "crash"      // the process died while the attempt ran; never charged
+	RecordGivenBack RecordKind = "given_back" // deliveries that were used up without an attempt were given back
+	RecordRedriven  RecordKind = "redriven"   // a decision opened the next cycle
+	RecordDelivered RecordKind = "delivered"  // final: the handler succeeded off the hot path
+	RecordParked    RecordKind = "parked"     // final for this cycle: the event is a dead letter
+	RecordDiscarded RecordKind = "discarded"  // final: decided, with a reason, never to be handled
+	RecordGone      RecordKind = "gone"       // final: removed by someone else before it was finished
+)
+
+// Record is one attempt record: what happened to one event of one function at one instant. Times are UTC.
+type Record struct {
+	Function string     `json:"function"`
+	Sequence uint64     `json:"sequence"`
+	Kind     RecordKind `json:"kind"`
+	Cycle    int        `json:"cycle"`
+	Attempt  int        `json:"attempt"`           // number within the cycle, from 1; 0 when no handler was invoked
+	Charged  bool       `json:"charged"`           // whether the attempt counts against the policy
+	Outcome  string     `json:"outcome,omitempty"` // of an attempt: retry or park
+	Class    string     `json:"class,omitempty"`
+	Code     string     `json:"code,omitempty"`
+	Error    string     `json:"error,omitempty"`
+	Stack    string     `json:"stack,omitempty"`
+	Cause    string     `json:"cause,omitempty"` // of a dead letter, also on the attempt that decided to park
+	By       string     `json:"by,omitempty"`    // who parked, redrove or discarded
+	Reason   string     `json:"reason,omitempty"`
+	Started  time.Time  `json:"started_at"`
+	Ended    time.Time  `json:"ended_at"`
+	Due      time.Time  `json:"due_at,omitzero"` // when the next attempt may start
+	TraceID  string     `json:"trace_id,omitempty"`
+	SpanID   string     `json:"span_id,omitempty"`
+	Version  string     `json:"version,omitempty"` // of the function
+	Boot     uint32     `json:"boot,omitempty"`    // of the process life in which the attempt ran
+}
+
+// Final reports whether the record ends the event's way for good.
+func (r Record) Final() bool {
+	return r.Kind == RecordDelivered || r.Kind == RecordDiscarded || r.Kind == RecordGone
+}
+
+// Append writes an attempt record. Writing the same one again (same event, cycle, attempt and kind) within the dedupe window
+// changes nothing, so a repeat after a lost answer is safe.
+func (s *Store) Append(ctx context.Context, r Record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	id := fmt.Sprintf("%s/%d/%d/%d/%s/%d/%d", r.Function, r.Sequence, r.Cycle, r.Attempt, r.Kind, r.Boot, r.Ended.UnixNano())
+	m := &nats.Msg{Subject: AttemptSubject(r.Function, r.Sequence), Data: data}
+	return s.do(ctx, "record "+string(r.Kind), func(ctx context.Context) error {
+		_, err := s.node.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithExpectStream(AttemptsStream), jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return fmt.Errorf("record of %s/%d: %w", r.Function, r.Sequence, publishError(err))
+		}
+		return nil
+	})
+}
+
+// MaxRecords bounds how many records of one event are read back: the newest ones are what decides.
+const MaxRecords = 2048
+
+// Records reads all attempt records of one event in the order in which they were written.
+func (s *Store) Records(ctx context.Context, function string, sequence uint64) ([]Record, error) {
+	subject := AttemptSubject(function, sequence)
+	var records []Record
+	next := uint64(1)
+	for len(records) < MaxRecords {
+		m, err := s.Next(ctx, AttemptsStream, next, subject)
+		if errors.Is(err, ErrNotFound) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r Record
+		if err := json.Unmarshal(m.Data, &r); err == nil {
+			records = append(records, r)
+		}
+		next = m.Sequence + 1
+	}
+	return records, nil
+}
+
+// LastRecord reads the newest record of one event; ok is false when it has none.
+func (s *Store) LastRecord(ctx context.Context, function string, sequence uint64) (r Record, ok bool, err error) {
+	m, err := s.Last(ctx, AttemptsStream, AttemptSubject(function, sequence))
+	if errors.Is(err, ErrNotFound) {
+		return Record{}, false, nil
+	}
+	if err != nil {
+		return Record{}, false, err
+	}
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		return Record{}, false, fmt.Errorf("record of %s/%d: %w", function, sequence, err)
+	}
+	return r, true, nil
+}
+
+// Recorded lists the sequences of a function that have attempt records, which are exactly those that ever left the hot path.
+func (s *Store) Recorded(ctx context.Context, function string) (map[uint64]uint64, error) {
+	subjects, err := s.Subjects(ctx, AttemptsStream, AttemptFilter(function))
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[uint64]uint64, len(subjects))
+	for subject, n := range subjects {
+		if _, seq, ok := ParseAttemptSubject(subject); ok {
+			counts[seq] = n
+		}
+	}
+	return counts, nil
+}
+
+// AuditEntry is one entry of the audit stream, stored as a CloudEvent of type `siding.<action>`.
+type AuditEntry struct {
+	Action   string // parked, redriven, discarded, refused, suspended …
+	Function string
+	Sequence uint64
+	Cycle    int
+	By       string
+	Reason   string
+	Detail   map[string]string
+	At       time.Time
+}
+
+// Audit writes an entry; the same one written again within the dedupe window changes nothing.
+func (s *Store) Audit(ctx context.Context, a AuditEntry) error {
+	data, err := json.Marshal(map[string]any{
+		"function": a.Function, "sequence": a.Sequence, "cycle": a.Cycle, "by": a.By, "reason": a.Reason, "detail": a.Detail,
+	})
+	if err != nil {
+		return err
+	}
+	id := fmt.Sprintf("%s/%d/%d/%s/%d", a.Function, a.Sequence, a.Cycle, a.Action, a.At.UnixNano())
+	m := &nats.Msg{Subject: AuditSubject(a.Function), Data: data, Header: nats.Header{
+		"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {"siding"}, "ce-type": {"siding." + a.Action},
+		"ce-subject": {a.Function + "/" + strconv.FormatUint(a.Sequence, 10)},
+		"ce-time":    {a.At.UTC().Format(time.RFC3339Nano)}, "ce-datacontenttype": {"application/json"},
+	}}
+	return s.do(ctx, "audit "+a.Action, func(ctx context.Context) error {
+		_, err := s.node.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithExpectStream(AuditStream), jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return fmt.Errorf("audit of %s/%d: %w", a.Function, a.Sequence, publishError(err))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,57 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errRestarting is what the node answers between the old server and the new one.
+var errRestarting = errors.New("server is restarting")
+
+// Health returns nil if the store can be written. Otherwise it returns an *UnwritableError with the server's own words:
+// a stream that once met a full disk stays unwritable until Restart, also when there is room again. The same holds for
+// the node's connection once the server has ended it: a subject of more than 4096 bytes does that.
+func (n *Node) Health() error {
+	n.mu.RLock()
+	s, conn, down := n.server, n.conn, n.down
+	n.mu.RUnlock()
+	reason := ""
+	switch {
+	case errors.Is(down, ErrNodeClosed):
+		return down
+	case down != nil:
+		reason = down.Error()
+	case conn.IsClosed():
+		reason = fmt.Sprintf("connection ended by the server: %v", conn.LastError())
+	default:
+		reason = s.Healthz(nil).Error
+	}
+	if reason == "" {
+		return nil
+	}
+	return &UnwritableError{Dir: n.dir.path, Reason: reason, Err: down, Hint: "see that its disk has room; the store is restarted then"}
+}
+
+// Restart shuts the server down and starts it again on the same directory, without giving up the lock. That is what
+// makes streams writable again after a full disk. All connections are closed; Conn and JetStream return new ones
+// afterwards. After an error the node has no server: Conn returns the closed connection, Health the reason, and Restart
+// may be called again.
+func (n *Node) Restart(ctx context.Context) error {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if n.closed {
+		return ErrNodeClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("directory %s: restart: %w", n.dir.path, context.Cause(ctx))
+	}
+	n.stop(errRestarting)
+	if err := n.start(ctx); err != nil {
+		n.mu.Lock()
+		n.down = err
+		n.mu.Unlock()
+		return err
+	}
+	return nil
+}

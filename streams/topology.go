@@ -1,0 +1,101 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// DedupeWindow is how long the store remembers the (source, id) of an accepted event.
+	DedupeWindow = 10 * time.Minute
+
+	// copyRoom is what a copy of an event may add to it: our own headers, and room for the protocol around them.
+	copyRoom = 128 << 10
+
+	// MaxEventHeader is the largest header block of an accepted event in bytes.
+	MaxEventHeader = 32 << 10
+
+	auditAge = 365 * 24 * time.Hour
+)
+
+// MaxEventSize is the largest event that is accepted, headers included, for a server with this maximum payload (bytes).
+func MaxEventSize(maxPayload int32) int32 { return maxPayload - copyRoom }
+
+// Limits are the sizes from which the topology is derived.
+type Limits struct {
+	MaxStore   int64 // bytes that all streams together may take
+	MaxPayload int32 // bytes of one NATS message
+}
+
+// eventBytes leaves a quarter of the store to retries, dead letters and records: when EVENTS is full, what is already
+// accepted can still be parked.
+func (l Limits) eventBytes() int64 { return l.MaxStore / 4 * 3 }
+
+// topology lists every stream that exists on a node before any consumer does. The advisory stream comes first: an advisory
+// that is published while nobody captures it is not even encoded.
+func topology(l Limits) []jetstream.StreamConfig {
+	register := func(name string, place Place, retention jetstream.RetentionPolicy) jetstream.StreamConfig {
+		return jetstream.StreamConfig{
+			Name: name, Subjects: []string{"siding." + place.String() + ".>"},
+			Retention: retention, Storage: jetstream.FileStorage,
+			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowDirect: true,
+		}
+	}
+	return []jetstream.StreamConfig{
+		{
+			Name: AdvisoriesStream, Subjects: []string{MaxDeliveriesSubject, TerminatedSubject},
+			Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, AllowDirect: true,
+		},
+		{
+			Name: EventsStream, Subjects: []string{eventsPrefix + ">"},
+			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+			MaxBytes: l.eventBytes(), MaxMsgSize: MaxEventSize(l.MaxPayload), Duplicates: DedupeWindow, AllowDirect: true,
+		},
+		register(RetryStream, InRetry, jetstream.WorkQueuePolicy),
+		register(DecisionsStream, InDecisions, jetstream.WorkQueuePolicy),
+		register(HeldStream, InHeld, jetstream.LimitsPolicy),
+		{
+			Name: AttemptsStream, Subjects: []string{attemptPrefix + ">"},
+			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowDirect: true,
+		},
+		{
+			Name: AuditStream, Subjects: []string{auditPrefix + ">"}, MaxAge: auditAge,
+			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, AllowDirect: true,
+		},
+	}
+}
+
+// deadLetters is the configuration of a function's dead-letter stream: no age limit, deleted one by one.
+func deadLetters(function string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: DeadLetterStream(function), Subjects: []string{InDeadLetters.Filter(function)},
+		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowDirect: true,
+	}
+}
+
+// ensureTopology creates what is missing and brings back what was changed behind our back. A stream that cannot take the
+// configuration (another retention, say) is refused by name.
+func ensureTopology(ctx context.Context, js jetstream.JetStream, l Limits) error {
+	for _, cfg := range topology(l) {
+		if _, err := js.CreateOrUpdateStream(ctx, cfg); err != nil {
+			return fmt.Errorf("stream %s: %w", cfg.Name, err)
+		}
+	}
+	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: FunctionsBucket, History: 1, Storage: jetstream.FileStorage})
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", FunctionsBucket, err)
+	}
+	return nil
+}
+
+// notFound reports whether err says that a stream, consumer, key or message does not exist.
+func notFound(err error) bool {
+	return errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) ||
+		errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) ||
+		errors.Is(err, jetstream.ErrConsumerDoesNotExist)
+}
