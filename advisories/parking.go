@@ -1,0 +1,174 @@
+package advisories
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/siding-dev/siding/streams"
+)
+
+// Letter is the dead letter of an event: a copy of it with its report.
+func Letter(source streams.Copy, report Report) streams.Copy {
+	c := source
+	c.Cycle, c.Attempts, c.Extra = report.Cycle, report.Attempts, report.Headers()
+	return c
+}
+
+// ParkedRecord is the record that ends a cycle as a dead letter.
+func ParkedRecord(ref streams.Ref, r Report) streams.Record {
+	return streams.Record{
+		Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordParked, Cycle: r.Cycle, Attempt: r.Attempts,
+		Class: r.Class, Cause: string(r.Cause), By: r.ParkedBy, Started: r.ParkedAt, Ended: r.ParkedAt,
+		TraceID: r.TraceID, SpanID: r.SpanID, Version: r.Version,
+	}
+}
+
+// ParkedAudit is the audit entry of a dead letter.
+func ParkedAudit(ref streams.Ref, r Report) streams.AuditEntry {
+	return streams.AuditEntry{
+		Action: "parked", Function: ref.Function, Sequence: ref.Sequence, Cycle: r.Cycle, By: r.ParkedBy, At: r.ParkedAt,
+		Reason: string(r.Cause), Detail: map[string]string{"class": r.Class, "trace_id": r.TraceID},
+	}
+}
+
+// Orphans parks and discards for functions that are declared but not hosted: nobody else writes their streams then.
+type Orphans struct {
+	Store *streams.Store
+	// Hosted reports whether a function has an owner in this process.
+	Hosted func(function string) bool
+}
+
+// Exhausted handles an advisory for a function that nobody hosts. What the records call exhausted is parked; everything else
+// stays in RETRY, visibly waiting for its function to come back.
+func (o *Orphans) Exhausted(ctx context.Context, function string, sequence uint64) (Verdict, error) {
+	m, err := o.Store.Get(ctx, streams.RetryStream, sequence)
+	if isAbsent(err) {
+		return Nothing, nil
+	}
+	if err != nil {
+		return Nothing, err
+	}
+	_, ref, err := streams.ParseSubject(m.Subject)
+	if err != nil || ref.Function != function {
+		return Nothing, nil
+	}
+	d, err := o.Store.Declared(ctx, function)
+	if isAbsent(err) {
+		return Nothing, nil
+	}
+	if err != nil {
+		return Nothing, err
+	}
+	records, err := o.Store.Records(ctx, ref.Function, ref.Sequence)
+	if err != nil {
+		return Nothing, err
+	}
+	copied := streams.ReadCopy(m.Header, m.Data)
+	h := Fold(records).At(copied.Cycle)
+	h.Attempts = max(h.Attempts, copied.Attempts)
+	verdict := Judge(sequence, Standing{Known: true, Sequence: m.Sequence, Attempts: h.Attempts, Allowed: d.Attempts, Decided: h.Cause != ""})
+	if verdict != Park {
+		return Nothing, nil // a GiveBack would only be undone by the reset when the function is hosted again
+	}
+	cause := Exhausted
+	if h.Cause != "" {
+		cause = Cause(h.Cause)
+	}
+	return Park, o.park(ctx, ref, m, copied, NewReport(h, cause, ByAdvisory, time.Now()))
+}
+
+// park writes the dead letter before it deletes what it is a copy of.
+func (o *Orphans) park(ctx context.Context, ref streams.Ref, m streams.Message, copied streams.Copy, r Report) error {
+	r.Stream = copied.Source
+	if _, err := o.Store.Place(ctx, streams.InDeadLetters, ref, Letter(copied, r)); err != nil {
+		return err
+	}
+	if err := o.Store.Append(ctx, ParkedRecord(ref, r)); err != nil {
+		return err
+	}
+	if err := o.Store.Audit(ctx, ParkedAudit(ref, r)); err != nil {
+		return err
+	}
+	return o.Store.Delete(ctx, m.Stream, m.Sequence)
+}
+
+// Decisions applies the discards that wait for functions nobody hosts. Redrives go on waiting: there is no handler to run.
+func (o *Orphans) Decisions(ctx context.Context) error {
+	names, err := o.Store.DeclaredNames(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if o.Hosted(name) {
+			continue
+		}
+		refs, err := o.Store.Standing(ctx, streams.InDecisions, name)
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if err := o.decide(ctx, ref); err != nil {
+				return fmt.Errorf("decision on %s: %w", ref.ID(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
+	m, err := o.Store.Last(ctx, streams.DecisionsStream, streams.InDecisions.Subject(ref))
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d, err := streams.ReadDecision(m.Data)
+	if err == nil && d.Action == streams.ActionRedrive {
+		return nil
+	}
+	letter, findErr := o.Store.Last(ctx, streams.DeadLetterStream(ref.Function), streams.InDeadLetters.Subject(ref))
+	if findErr != nil && !isAbsent(findErr) {
+		return findErr
+	}
+	if err != nil || findErr != nil || streams.ReadCopy(letter.Header, nil).Cycle != d.Cycle {
+		if err := o.Store.Audit(ctx, streams.AuditEntry{
+			Action: "refused", Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, At: d.At,
+			Reason: "no dead letter stands at this cycle",
+		}); err != nil {
+			return err
+		}
+		return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
+	}
+	if err := o.Store.Append(ctx, DiscardedRecord(ref, d)); err != nil {
+		return err
+	}
+	if err := o.Store.Audit(ctx, DecidedAudit(ref, d)); err != nil {
+		return err
+	}
+	if err := o.Store.Delete(ctx, letter.Stream, letter.Sequence); err != nil {
+		return err
+	}
+	return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
+}
+
+// DiscardedRecord ends an event by a decision.
+func DiscardedRecord(ref streams.Ref, d streams.Decision) streams.Record {
+	return streams.Record{
+		Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordDiscarded, Cycle: d.Cycle,
+		By: d.By, Reason: d.Reason, Started: d.At, Ended: d.At,
+	}
+}
+
+// DecidedAudit is the audit entry of an applied decision. Its time is the decision's, so that applying it again after a crash
+// does not say it twice.
+func DecidedAudit(ref streams.Ref, d streams.Decision) streams.AuditEntry {
+	action := "redriven"
+	if d.Action == streams.ActionDiscard {
+		action = "discarded"
+	}
+	return streams.AuditEntry{
+		Action: action, Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, Reason: d.Reason, At: d.At,
+	}
+}
