@@ -1,0 +1,219 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/streams"
+)
+
+// settledMarks is what an account asks a ledger.
+type settledMarks interface {
+	Floor() uint64
+	Settled(seq uint64) bool
+	MarkedCount() int
+	Running() []streams.RunningSlot
+}
+
+// accountOf counts where every accepted event of a function is, each term from its own source, so that the sum can be wrong:
+// accepted from the source stream, pending from the stream beyond the ledger's marks, delivered from the marks and the final
+// records, the rest from the streams that hold it. What it cannot explain it names.
+//
+// The streams are not read at one instant, and an event on its way between two of them can be missed in both: what does not hold is
+// looked at again, and only what stays is a problem.
+func accountOf(ctx context.Context, store *streams.Store, d streams.Declared, ledger settledMarks) (client.FunctionAccount, error) {
+	const looks, pause = 4, 100 * time.Millisecond
+	var a client.FunctionAccount
+	for look := range looks {
+		next, err := countOnce(ctx, store, d, ledger)
+		if err != nil {
+			return client.FunctionAccount{}, err
+		}
+		next.Problems = slices.DeleteFunc(next.Problems, func(p client.AccountProblem) bool {
+			return look > 0 && !slices.Contains(a.Problems, p)
+		})
+		a = next
+		if a.Holds {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return client.FunctionAccount{}, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+	return a, nil
+}
+
+func countOnce(ctx context.Context, store *streams.Store, d streams.Declared, ledger settledMarks) (client.FunctionAccount, error) {
+	a := client.FunctionAccount{Function: d.Name, Stream: d.Stream}
+	source, err := store.Source(ctx, d.Stream)
+	if err != nil {
+		return a, err
+	}
+	floor, marked := ledger.Floor(), ledger.MarkedCount()
+	total, err := store.CountFrom(ctx, d.Stream, d.Types, d.Since)
+	if err != nil {
+		return a, err
+	}
+	above, err := store.CountFrom(ctx, d.Stream, d.Types, max(floor+1, d.Since))
+	if err != nil {
+		return a, err
+	}
+	records, err := store.Recorded(ctx, d.Name)
+	if err != nil {
+		return a, err
+	}
+	places, err := standingPlaces(ctx, store, d.Name)
+	if err != nil {
+		return a, err
+	}
+	var off tally
+	off.source, off.ledger = source, ledger
+	for _, seq := range sequences(records, places) {
+		var last streams.Record
+		if len(places[seq]) == 0 {
+			if last, _, err = store.LastRecord(ctx, d.Name, seq); err != nil {
+				return a, err
+			}
+		}
+		off.add(seq, places[seq], last)
+	}
+	a.Accepted = int64(total) + off.purged
+	a.Delivered = int64(total-above) + int64(marked) - off.settled + off.delivered
+	unsettled := int64(above) - int64(marked) - off.unsettled
+	for _, run := range ledger.Running() {
+		if run.Cycle == 0 && !ledger.Settled(run.Sequence) && len(places[run.Sequence]) == 0 {
+			a.Delivering++
+		}
+	}
+	a.Pending = unsettled - a.Delivering
+	a.Retrying, a.Held, a.Parked = off.at[streams.InRetry], off.at[streams.InHeld], off.at[streams.InDeadLetters]
+	a.Discarded, a.Gone, a.Problems = off.discarded, off.gone, off.problems
+	sum := a.Delivered + a.Pending + a.Delivering + a.Retrying + a.Held + a.Parked + a.Discarded + a.Gone
+	a.Holds = sum == a.Accepted && len(a.Problems) == 0 && a.Pending >= 0 && a.Delivered >= 0
+	return a, nil
+}
+
+// tally counts the events that ever left the hot path.
+type tally struct {
+	source                              streams.Source
+	ledger                              settledMarks
+	at                                  map[streams.Place]int64
+	settled, unsettled, purged          int64 // of them, by the ledger; purged ones are not in the source stream any more
+	delivered, discarded, gone, missing int64
+	problems                            []client.AccountProblem
+}
+
+func (t *tally) add(seq uint64, places []streams.Place, last streams.Record) {
+	if t.at == nil {
+		t.at = map[streams.Place]int64{}
+	}
+	settled := t.ledger.Settled(seq)
+	if len(places) == 0 && !settled && !last.Final() {
+		return // its move has not been made: it counts where the source stream counts it
+	}
+	switch {
+	case seq < t.source.First:
+		t.purged++
+	case settled:
+		t.settled++
+	default:
+		t.unsettled++
+	}
+	switch {
+	case len(places) > 0:
+		t.at[places[0]]++
+		if len(places) > 1 {
+			t.problem(seq, "stands in %s and in %s", places[0], places[1])
+		}
+	case last.Kind == streams.RecordDelivered:
+		t.delivered++
+	case last.Kind == streams.RecordDiscarded:
+		t.discarded++
+	case last.Kind == streams.RecordGone:
+		t.gone++
+		t.problem(seq, "was removed by someone else before it was finished")
+	default:
+		t.missing++
+		t.problem(seq, "stands nowhere, and nothing says that it was finished (last record: %s of cycle %d)", last.Kind, last.Cycle)
+	}
+}
+
+func (t *tally) problem(seq uint64, format string, args ...any) {
+	t.problems = append(t.problems, client.AccountProblem{Sequence: seq, What: fmt.Sprintf(format, args...)})
+}
+
+// standingPlaces lists where each event of a function stands outside its source stream.
+func standingPlaces(ctx context.Context, store *streams.Store, function string) (map[uint64][]streams.Place, error) {
+	places := map[uint64][]streams.Place{}
+	for _, place := range []streams.Place{streams.InRetry, streams.InHeld, streams.InDeadLetters} {
+		refs, err := store.Standing(ctx, place, function)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range refs {
+			places[ref.Sequence] = append(places[ref.Sequence], place)
+		}
+	}
+	return places, nil
+}
+
+func sequences(records map[uint64]uint64, places map[uint64][]streams.Place) []uint64 {
+	all := map[uint64]struct{}{}
+	for seq := range records {
+		all[seq] = struct{}{}
+	}
+	for seq := range places {
+		all[seq] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// account of every function that this node knows, hosted or not.
+func (h *host) account(ctx context.Context) (client.Account, error) {
+	names, err := h.store.DeclaredNames(ctx)
+	if err != nil {
+		return client.Account{}, err
+	}
+	slices.Sort(names)
+	all := client.Account{Holds: true}
+	for _, name := range names {
+		d, err := h.store.Declared(ctx, name)
+		if errors.Is(err, streams.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return client.Account{}, err
+		}
+		a, err := h.accountOf(ctx, d)
+		if err != nil {
+			return client.Account{}, fmt.Errorf("function %s: account: %w", name, err)
+		}
+		all.Functions = append(all.Functions, a)
+		all.Holds = all.Holds && a.Holds
+	}
+	return all, nil
+}
+
+func (h *host) accountOf(ctx context.Context, d streams.Declared) (client.FunctionAccount, error) {
+	if o := h.owner(d.Name); o != nil {
+		select {
+		case <-o.begun:
+			return accountOf(ctx, h.store, d, o.ledger)
+		default:
+			return client.FunctionAccount{}, newProblem(client.Unavailable, "function %s has not begun yet", d.Name)
+		}
+	}
+	ledger, _, err := streams.OpenLedger(ledgerPath(h.store, d.Name), streams.LedgerKey{Function: d.Name, Stream: d.Stream, Created: d.StreamCreated})
+	if err != nil {
+		return client.FunctionAccount{}, err
+	}
+	defer func() { _ = ledger.Close() }()
+	return accountOf(ctx, h.store, d, ledger)
+}

@@ -1,0 +1,72 @@
+package client
+
+import "time"
+
+// Function is a function as the node knows it: what it declares and how much
+// stands where for it.
+type Function struct {
+	Name            string   `json:"name"`
+	Types           []string `json:"types"`
+	Stream          string   `json:"stream"`
+	OrderBy         string   `json:"order_by"`
+	AttemptsAllowed int      `json:"attempts_allowed"`
+	// Timeout is the time one attempt may take, as Go writes a duration.
+	Timeout     string `json:"timeout"`
+	Concurrency int    `json:"concurrency"`
+	Start       string `json:"start"`
+	Owner       string `json:"owner"`
+	Version     string `json:"version"`
+	// Hosted says that this node has a handler for the function. Without one
+	// the function is an orphan: its leftovers stand, nothing attempts them.
+	Hosted bool `json:"hosted"`
+	// State is "running", "suspended" or "orphan".
+	State         string `json:"state"`
+	SinceSequence uint64 `json:"since_sequence"`
+	Pending       int64  `json:"pending"`
+	Delivering    int64  `json:"delivering"`
+	Retrying      int64  `json:"retrying"`
+	Held          int64  `json:"held"`
+	Parked        int64  `json:"parked"`
+	// OldestParkedAt is absent when nothing is parked.
+	OldestParkedAt time.Time `json:"oldest_parked_at,omitzero"`
+}
+
+// Account is the sum that must hold for each function: accepted = delivered +
+// pending + delivering + retrying + held + parked + discarded + gone.
+type Account struct {
+	Functions []FunctionAccount `json:"functions"`
+	Holds     bool              `json:"holds"`
+}
+
+// FunctionAccount is one function's line of the account. Each term is counted
+// from its own source, so that the sum can be wrong; Problems then names the
+// sequences that break it.
+type FunctionAccount struct {
+	Function   string           `json:"function"`
+	Stream     string           `json:"stream"`
+	Accepted   int64            `json:"accepted"`
+	Delivered  int64            `json:"delivered"`
+	Pending    int64            `json:"pending"`
+	Delivering int64            `json:"delivering"`
+	Retrying   int64            `json:"retrying"`
+	Held       int64            `json:"held"`
+	Parked     int64            `json:"parked"`
+	Discarded  int64            `json:"discarded"`
+	Gone       int64            `json:"gone"`
+	Holds      bool             `json:"holds"`
+	Problems   []AccountProblem `json:"problems"`
+}
+
+// AccountProblem is one event that the account cannot explain.
+type AccountProblem struct {
+	Sequence uint64 `json:"sequence"`
+	What     string `json:"what"`
+}
+
+// Version says what a node is built from.
+type Version struct {
+	Version    string `json:"version"`
+	Go         string `json:"go"`
+	NATSServer string `json:"nats_server"`
+	Commit     string `json:"commit"`
+}

@@ -1,0 +1,235 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/streams"
+)
+
+// host runs the owners of all functions, and the reader of advisories, on one running server.
+type host struct {
+	services
+	store   *streams.Store
+	fns     []functions.Function
+	orphans *advisories.Orphans
+	reader  *advisories.Reader
+	started chan struct{} // closed when every owner has begun
+
+	mu     sync.RWMutex
+	owners map[string]*owner
+
+	faults chan error // the newest store error that nobody has looked into yet
+}
+
+// errUnwritable ends a session whose store cannot be written any more: the server must be started again.
+var errUnwritable = errors.New("the store cannot be written")
+
+func newHost(store *streams.Store, fns []functions.Function, s services) *host {
+	h := &host{store: store, fns: fns, services: s, owners: map[string]*owner{}, started: make(chan struct{}), faults: make(chan error, 1)}
+	h.fault = h.report
+	h.orphans = &advisories.Orphans{Store: store, Hosted: func(name string) bool { return h.owner(name) != nil }}
+	h.reader = &advisories.Reader{
+		Store: store, Orphans: h.orphans, Log: s.log, Route: h.route,
+		Count: func(kind advisories.Kind, verdict string) {
+			s.metrics.advisory(string(kind), advisories.Verdict(verdict))
+		},
+	}
+	for _, fn := range fns {
+		h.owners[fn.Name] = newOwner(fn, store, h.services)
+	}
+	return h
+}
+
+// owner returns the owner of a hosted function, nil for any other name.
+func (h *host) owner(name string) *owner {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.owners[name]
+}
+
+// run hosts until ctx ends or the store fails.
+func (h *host) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, fn := range h.fns {
+		g.Go(func() error { return h.own(ctx, fn) })
+	}
+	if !h.timing.deaf {
+		g.Go(func() error { return h.reader.Run(ctx) })
+	}
+	g.Go(func() error { return h.sweepOrphans(ctx) })
+	g.Go(func() error { return h.watch(ctx) })
+	g.Go(func() error { return h.awaitBegin(ctx) })
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// own runs one function's owner, anew when its consumer was deleted.
+func (h *host) own(ctx context.Context, fn functions.Function) error {
+	for {
+		o := h.owner(fn.Name)
+		err := o.run(ctx)
+		if !errors.Is(err, errConsumerLost) || ctx.Err() != nil {
+			return err
+		}
+		h.log.Error("a consumer was deleted; the function starts again where it was", "function", fn.Name, "err", err)
+		h.mu.Lock()
+		h.owners[fn.Name] = newOwner(fn, h.store, h.services)
+		h.mu.Unlock()
+	}
+}
+
+func (h *host) awaitBegin(ctx context.Context) error {
+	for _, fn := range h.fns {
+		select {
+		case <-h.owner(fn.Name).begun:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	close(h.started)
+	return nil
+}
+
+// route hands an advisory to the owner of its function.
+func (h *host) route(n advisories.Notice, done func()) bool {
+	o := h.owner(n.Consumer)
+	if o == nil {
+		return false
+	}
+	select {
+	case o.notices <- notice{Notice: n, done: done}:
+		return true
+	default:
+		return false
+	}
+}
+
+// sweepOrphans ends what was decided about functions that nobody hosts.
+func (h *host) sweepOrphans(ctx context.Context) error {
+	for {
+		if err := h.orphans.Decisions(ctx); err != nil && ctx.Err() == nil {
+			h.log.Warn("decisions about functions that are not hosted", "err", err)
+			h.report(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Minute):
+		}
+	}
+}
+
+// report notes a store error for watch. It never blocks: while one waits to be looked into, further ones say the same.
+func (h *host) report(err error) {
+	select {
+	case h.faults <- err:
+	default:
+	}
+}
+
+// watch looks into store errors: when the server says that its store is unwritable, the session ends.
+func (h *host) watch(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.faults:
+			var unwritable *streams.UnwritableError
+			if err := h.store.Node().Health(); errors.As(err, &unwritable) {
+				return fmt.Errorf("%w: %w", errUnwritable, err)
+			}
+		}
+	}
+}
+
+// decide states a decision about a dead letter and waits for the owner's answer. When ctx ends first the decision stands, and is
+// applied later.
+func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, error) {
+	ref, err := h.store.Find(ctx, streams.InDeadLetters, d.Function, d.Sequence)
+	if errors.Is(err, streams.ErrNotFound) {
+		return client.Decided{}, newProblem(client.NotFound, "dead letter %s/%d: not found", d.Function, d.Sequence)
+	}
+	if err != nil {
+		return client.Decided{}, err
+	}
+	letter, err := h.store.Last(ctx, streams.DeadLetterStream(d.Function), streams.InDeadLetters.Subject(ref))
+	if err != nil {
+		return client.Decided{}, err
+	}
+	decision := streams.Decision{Action: d.Action, Cycle: streams.ReadCopy(letter.Header, nil).Cycle, Reason: d.Reason, By: d.By, At: time.Now().UTC()}
+	if d.Cycle != nil && *d.Cycle != decision.Cycle {
+		return client.Decided{}, newProblem(client.Conflict, "dead letter %s stands at cycle %d, not %d", ref.ID(), decision.Cycle, *d.Cycle)
+	}
+	decided := client.Decided{ID: ref.ID(), Action: d.Action, Cycle: decision.Cycle, At: decision.At}
+	o := h.owner(d.Function)
+	if o == nil {
+		return h.decideOrphan(ctx, ref, decision, decided)
+	}
+	answer := make(chan decisionResult, 1)
+	if err := o.call(ctx, func() { o.waiters[keyOf(ref, decision)] = answer }); err != nil {
+		return client.Decided{}, err
+	}
+	if err := h.state(ctx, ref, decision); err != nil {
+		_ = o.call(ctx, func() { delete(o.waiters, keyOf(ref, decision)) })
+		return client.Decided{}, err
+	}
+	select {
+	case r := <-answer:
+		if !r.applied {
+			return client.Decided{}, newProblem(client.Conflict, "dead letter %s: %s", ref.ID(), r.refused)
+		}
+		decided.Applied = true
+	case <-ctx.Done():
+		_ = o.call(context.WithoutCancel(ctx), func() { delete(o.waiters, keyOf(ref, decision)) })
+	}
+	return decided, nil
+}
+
+func (h *host) state(ctx context.Context, ref streams.Ref, d streams.Decision) error {
+	_, err := h.store.Decide(ctx, ref, d)
+	if pending, ok := errors.AsType[*streams.DecisionPendingError](err); ok {
+		return newProblem(client.Conflict, "%v", pending)
+	}
+	return err
+}
+
+// decideOrphan ends a dead letter of a function that nobody hosts. A redrive has no handler to go to.
+func (h *host) decideOrphan(ctx context.Context, ref streams.Ref, d streams.Decision, decided client.Decided) (client.Decided, error) {
+	if d.Action != streams.ActionDiscard {
+		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be redriven", ref.Function)
+	}
+	if err := h.state(ctx, ref, d); err != nil {
+		return client.Decided{}, err
+	}
+	if err := h.orphans.Decisions(ctx); err != nil {
+		return client.Decided{}, err
+	}
+	decided.Applied = true
+	return decided, nil
+}
+
+// call runs f on the owner's goroutine and waits for it.
+func (o *owner) call(ctx context.Context, f func()) error {
+	ran := make(chan struct{})
+	select {
+	case o.calls <- func() { f(); close(ran) }:
+	case <-o.ended:
+		return newProblem(client.Unavailable, "function %s is stopping", o.fn.Name)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	<-ran
+	return nil
+}

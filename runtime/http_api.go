@@ -1,0 +1,242 @@
+package runtime
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/siding-dev/siding/runtime/client"
+)
+
+// maxDecisionBody bounds the reason that a person may write.
+const maxDecisionBody = 64 << 10
+
+// api serves /api/v1 and /readyz.
+type api struct {
+	backend backend
+	log     *slog.Logger
+}
+
+func (a *api) ready(w http.ResponseWriter, r *http.Request) error {
+	if err := a.backend.ready(); err != nil {
+		var p *problem
+		if errors.As(err, &p) {
+			return p
+		}
+		return newProblem(client.Unavailable, "not ready: %v", err)
+	}
+	return text(w, "ready\n")
+}
+
+func (a *api) functions(w http.ResponseWriter, r *http.Request) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	list, err := a.backend.functionList(r.Context())
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, each(list, client.Function.UTC))
+	return nil
+}
+
+func (a *api) function(w http.ResponseWriter, r *http.Request) error {
+	f, err := a.backend.functionShow(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, f.UTC())
+	return nil
+}
+
+func (a *api) deadLetters(w http.ResponseWriter, r *http.Request) error {
+	q, _, err := readDeadLetterQuery(r, "limit", "after")
+	if err != nil {
+		return err
+	}
+	list, err := a.backend.deadLetters(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, each(list, client.DeadLetter.UTC))
+	return nil
+}
+
+func (a *api) deadLetter(w http.ResponseWriter, r *http.Request) error {
+	function, sequence, err := deadLetterID(r)
+	if err != nil {
+		return err
+	}
+	d, err := a.backend.deadLetter(r.Context(), function, sequence)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, d.UTC())
+	return nil
+}
+
+func (a *api) decide(action string) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		d, err := readDecision(w, r, action)
+		if err != nil {
+			return err
+		}
+		decided, err := a.backend.decide(r.Context(), d)
+		if err != nil {
+			return err
+		}
+		status := http.StatusOK
+		if !decided.Applied {
+			status = http.StatusAccepted
+		}
+		writeJSON(w, status, decided.UTC())
+		return nil
+	}
+}
+
+func (a *api) event(w http.ResponseWriter, r *http.Request) error {
+	v, err := query(r, "id", "source", "sequence")
+	if err != nil {
+		return err
+	}
+	ref, source := v.Get("id"), v.Get("source")
+	digits := func(s string) bool { _, err := strconv.ParseUint(s, 10, 64); return err == nil }
+	switch sequence := v.Get("sequence"); {
+	case sequence != "" && (ref != "" || source != ""):
+		return newProblem(client.Usage, "sequence and id: one of them names an event")
+	case sequence != "" && !digits(sequence):
+		return newProblem(client.Usage, "sequence %s: not a number", strconv.Quote(sequence))
+	case sequence != "":
+		ref = sequence
+	case ref == "":
+		return newProblem(client.Usage, "no event named").WithHint("use ?sequence=, or ?id= and &source=")
+	case source == "" && digits(ref):
+		return newProblem(client.Usage, "id %s: could be a sequence", ref).WithHint("add the event's source")
+	}
+	life, err := a.backend.eventShow(r.Context(), ref, source)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, life.UTC())
+	return nil
+}
+
+func (a *api) account(w http.ResponseWriter, r *http.Request) error {
+	account, err := a.backend.account(r.Context())
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, account.WithLists())
+	return nil
+}
+
+func (a *api) version(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, a.backend.version())
+	return nil
+}
+
+// query returns the request's query, which may hold only the known names: a
+// filter that is spelled wrong must not select everything.
+func query(r *http.Request, known ...string) (url.Values, error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, newProblem(client.Usage, "query: %v", err)
+	}
+	for name, values := range v {
+		if !slices.Contains(known, name) {
+			p := newProblem(client.Usage, "query parameter %s: unknown", strconv.Quote(name))
+			if len(known) > 0 {
+				p = p.WithHint("known are %s", strings.Join(known, ", "))
+			}
+			return nil, p
+		}
+		if len(values) > 1 {
+			return nil, newProblem(client.Usage, "query parameter %s: given twice", name)
+		}
+	}
+	return v, nil
+}
+
+// readDeadLetterQuery reads the filters, and of the other parameters those named.
+func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.Values, error) {
+	v, err := query(r, append([]string{"function", "cause", "class", "source", "type", "key"}, more...)...)
+	if err != nil {
+		return deadLetterQuery{}, nil, err
+	}
+	q := deadLetterQuery{
+		Function: v.Get("function"), Cause: v.Get("cause"), Class: v.Get("class"),
+		Source: v.Get("source"), Type: v.Get("type"), Key: v.Get("key"),
+		Limit: client.DefaultLimit, After: v.Get("after"),
+	}
+	if s := v.Get("limit"); s != "" {
+		if q.Limit, err = strconv.Atoi(s); err != nil || q.Limit < 1 || q.Limit > client.MaxLimit {
+			return deadLetterQuery{}, nil, newProblem(client.Usage, "limit %s: not a number from 1 to %d", strconv.Quote(s), client.MaxLimit)
+		}
+	}
+	if q.After != "" {
+		function, sequence, _ := strings.Cut(q.After, "/")
+		if _, err := strconv.ParseUint(sequence, 10, 64); err != nil || function == "" {
+			return deadLetterQuery{}, nil, newProblem(client.Usage, "after %s: not a dead letter's id", strconv.Quote(q.After)).
+				WithHint("an id is <function>/<sequence>")
+		}
+	}
+	return q, v, nil
+}
+
+func deadLetterID(r *http.Request) (string, uint64, error) {
+	sequence, err := strconv.ParseUint(r.PathValue("sequence"), 10, 64)
+	if err != nil {
+		return "", 0, newProblem(client.Usage, "dead letter %s/%s: %s is not a sequence",
+			r.PathValue("function"), r.PathValue("sequence"), strconv.Quote(r.PathValue("sequence"))).
+			WithHint("an id is <function>/<sequence>")
+	}
+	return r.PathValue("function"), sequence, nil
+}
+
+// readDecision reads what is decided. It insists on the JSON content type: a
+// page that a browser shows cannot send that to a node without being asked.
+func readDecision(w http.ResponseWriter, r *http.Request, action string) (client.Decision, error) {
+	function, sequence, err := deadLetterID(r)
+	if err != nil {
+		return client.Decision{}, err
+	}
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
+		return client.Decision{}, newProblem(client.UnsupportedMedia, "a decision is application/json")
+	}
+	body, err := readBody(w, r, maxDecisionBody)
+	if err != nil {
+		return client.Decision{}, err
+	}
+	d := client.Decision{Function: function, Sequence: sequence, Action: action}
+	in := json.NewDecoder(strings.NewReader(string(body)))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&d); err != nil {
+		return client.Decision{}, newProblem(client.Usage, "decision: %v", err)
+	}
+	switch {
+	case d.Function != function || d.Sequence != sequence || d.Action != action:
+		return client.Decision{}, newProblem(client.Usage, "decision: the body names another dead letter or action than the path")
+	case action == client.Discard && strings.TrimSpace(d.Reason) == "":
+		return client.Decision{}, newProblem(client.Usage, "discard %s/%d: no reason", function, sequence).
+			WithHint("say why: the event will never be handled")
+	case strings.TrimSpace(d.By) == "":
+		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: nobody named", action, function, sequence).
+			WithHint("say by whom")
+	}
+	return d, nil
+}
+
+// each applies f to every element; no elements are an empty list, not null.
+func each[T any](list []T, f func(T) T) []T {
+	out := make([]T, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/siding-dev/siding/runtime/client"
+)
+
+// defaultServer is where a node listens when nothing else is said.
+const defaultServer = "http://127.0.0.1:4280"
+
+// Env is what a command may touch beside the network.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	// Serve runs a node until ctx ends. Its error may implement
+	// ExitCode() int and may end with ": hint: …".
+	Serve func(ctx context.Context, o ServeOptions) error
+	// Demo shows on out, in one run, what Siding does.
+	Demo    func(ctx context.Context, out io.Writer) error
+	Version client.Version
+}
+
+// Main runs one command line, without the program's name, and returns the exit
+// code. The first interrupt ends it in order, the second one at once.
+func Main(args []string, env Env) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, args, env)
+}
+
+func run(ctx context.Context, args []string, env Env) int {
+	a := &app{env: env, args: args}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	return a.report(ctx, err)
+}
+
+// app is one run of the command line.
+type app struct {
+	env  Env
+	args []string
+	// entered is set when a command has accepted its arguments: an error
+	// before that is a wrong use, whoever made it.
+	entered       bool
+	server, token string
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:              "siding",
+		Short:            "Host event-driven functions on an embedded NATS JetStream",
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		Args:             cobra.ArbitraryArgs,
+		PersistentPreRun: func(*cobra.Command, []string) { a.entered = true },
+		RunE:             a.needsVerb,
+	}
+	root.SetIn(a.env.Stdin)
+	root.SetOut(a.env.Stdout)
+	root.SetErr(a.env.Stderr)
+	root.SetFlagErrorFunc(a.flagError)
+	root.AddCommand(a.serve(), a.demo(), a.event(), a.function(), a.dlq(), a.account(), a.version())
+	// Cobra's own noun answers a wrong verb with its help and exit 0.
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = cobra.ArbitraryArgs, a.needsVerb
+	}
+	return root
+}
+
+// noun returns a command that only holds verbs.
+func (a *app) noun(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: a.needsVerb}
+	c.AddCommand(verbs...)
+	a.remote(c)
+	return c
+}
+
+// needsVerb answers a noun without a verb of its own.
+func (a *app) needsVerb(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(c, args[0])
+	}
+	if !c.HasParent() {
+		return c.Help()
+	}
+	return usage("use one of "+strings.Join(names(c), ", "), "%s: no verb", command(c))
+}
+
+// remote gives a command and those below it the flags that name a node.
+func (a *app) remote(c *cobra.Command) {
+	c.PersistentFlags().StringVar(&a.server, "server", "", "URL of the node (SIDING_SERVER, "+defaultServer+")")
+	c.PersistentFlags().StringVar(&a.token, "token", "", "token of the node (SIDING_TOKEN)")
+}
+
+// client returns a client of the node that flags or environment name.
+func (a *app) client() (*client.Client, error) {
+	server := first(a.server, a.env.Getenv("SIDING_SERVER"), defaultServer)
+	c, err := client.New(server, first(a.token, a.env.Getenv("SIDING_TOKEN")))
+	if err != nil {
+		return nil, usage("give --server or SIDING_SERVER as in "+defaultServer, "%v", err)
+	}
+	return c, nil
+}
+
+// first returns the first of its arguments that is not empty.
+func first(of ...string) string {
+	for _, s := range of {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

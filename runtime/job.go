@@ -1,0 +1,51 @@
+package runtime
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/siding-dev/siding/functions"
+)
+
+// job is one attempt on its way through a worker and back to the owner. It has what the attempt needs: a worker never looks into an
+// item, which belongs to the owner.
+type job struct {
+	it          *item
+	attempt     functions.Attempt
+	event       functions.Event
+	traced      tracedEvent
+	previous    spanRef
+	ready       time.Time
+	redelivered bool
+
+	started   time.Time
+	ended     time.Time
+	result    functions.Result
+	span      *attemptSpan
+	abandoned atomic.Bool // the owner gave up waiting: nobody reads the result
+}
+
+// work runs jobs until there are no more. A worker whose job was abandoned ends after it: the owner has replaced it.
+func (o *owner) work() {
+	for j := range o.jobs {
+		o.attempt(j)
+		o.results <- j
+		if j.abandoned.Load() {
+			o.log.Warn("a handler that was given up has returned after all", "event", j.traced.Function, "sequence", j.traced.Sequence, "took", j.ended.Sub(j.started))
+			return
+		}
+	}
+}
+
+// attempt invokes the handler. The context ends at the function's timeout or when the process stops.
+func (o *owner) attempt(j *job) {
+	ctx, cancel := context.WithTimeoutCause(o.attempts, o.fn.Timeout, functions.ErrTimeout)
+	defer cancel()
+	ctx, j.span = o.tracer.attempt(ctx, j.traced, j.attempt.Number, j.redelivered, j.previous)
+	o.metrics.started(o.fn.Name)
+	j.started = time.Now()
+	j.result = functions.Invoke(functions.WithAttempt(ctx, j.attempt), o.fn, j.event)
+	j.ended = time.Now()
+	o.metrics.attempt(o.fn.Name, j.result, j.started.Sub(j.ready), j.ended.Sub(j.started))
+}

@@ -1,0 +1,63 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/cli"
+	"github.com/siding-dev/siding/streams"
+)
+
+// Main is the whole program of a node that hosts these functions: the server, the store, the HTTP API and every command. It does not
+// return. A function that is wrong is an error of the program: it is printed, and the exit code is 2.
+func Main(fns ...functions.Function) {
+	if err := functions.ValidateAll(fns); err != nil {
+		fmt.Fprintf(os.Stderr, "siding: %v\n", err)
+		os.Exit(2)
+	}
+	os.Exit(cli.Main(os.Args[1:], cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: buildVersion(),
+		Serve: func(ctx context.Context, o cli.ServeOptions) error { return serve(ctx, o, fns) },
+		Demo:  Demo,
+	}))
+}
+
+// serve is the command of that name.
+func serve(ctx context.Context, o cli.ServeOptions, fns []functions.Function) error {
+	log := newLog(os.Stderr, o.LogFormat, o.LogLevel)
+	sync, err := streams.ParseSync(o.Sync)
+	if err != nil {
+		return err
+	}
+	r, err := New(Config{DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Token: o.Token, Logger: log}, fns...)
+	if err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-r.Ready():
+			log.Info("siding is ready", "http", r.HTTPAddr(), "nats", o.NATS, "data_dir", o.DataDir, "functions", len(fns))
+		case <-ctx.Done():
+		}
+	}()
+	return r.Run(ctx)
+}
+
+// newLog writes readable lines, coloured on a terminal, or JSON.
+func newLog(w *os.File, format string, level slog.Level) *slog.Logger {
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.RFC3339, NoColor: !isTerminal(w)}))
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
+}

@@ -1,0 +1,194 @@
+package runtime
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/streams"
+)
+
+// metrics are the numbers of one process, in a registry of their own. All
+// methods are safe for concurrent use. No key and no id is ever a label, and
+// each label has a closed set of values: what is not in it counts as "other",
+// so that no input can grow the number of series.
+type metrics struct {
+	registry *prometheus.Registry
+
+	accepted, decisions, advisories, storeErrors *prometheus.CounterVec
+	sweeps, spansDropped                         prometheus.Counter
+
+	functions map[string]*functionMetrics // never written after newMetrics
+}
+
+// functionMetrics are the series of one function, looked up once because a
+// look-up by labels hashes and locks.
+type functionMetrics struct {
+	inFlight, parked, oldest, stuck prometheus.Gauge
+	wait, handler                   prometheus.Observer
+	done                            prometheus.Counter
+	failures                        *prometheus.CounterVec // by outcome and class
+	parkings                        *prometheus.CounterVec // by cause and by
+}
+
+// otherLabel stands for every label value outside of its set.
+const otherLabel = "other"
+
+// closedLabel folds a value into its closed set.
+func closedLabel[S ~string](value S, allowed ...S) string {
+	if slices.Contains(allowed, value) {
+		return string(value)
+	}
+	return otherLabel
+}
+
+// newMetrics makes the metrics of a process. names are the functions that it
+// hosts and those that still have events standing somewhere.
+func newMetrics(names ...string) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), functions: map[string]*functionMetrics{}}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"function"})
+		m.registry.MustRegister(g)
+		return g
+	}
+	seconds := func(name, help string, buckets ...float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"function"})
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.accepted = counter("siding_accepted_total", "Events offered to the store, by what it answered.", "result")
+	m.decisions = counter("siding_decisions_total", "Decisions about dead letters, by what became of them.", "function", "action", "result")
+	m.advisories = counter("siding_advisories_total", "JetStream advisories that were read, by the verdict reached.", "kind", "verdict")
+	m.storeErrors = counter("siding_store_errors_total", "Operations of the store that failed.", "op")
+	m.sweeps = counter("siding_sweeps_total", "Sweeps for work that lost its trigger.").WithLabelValues()
+	m.spansDropped = counter("siding_spans_dropped_total", "Spans that never reached the collector.").WithLabelValues()
+	attempts := counter("siding_attempts_total", "Attempts that ended, by outcome and class of failure.", "function", "outcome", "class")
+	parkings := counter("siding_parked_total", "Events that became dead letters, by cause and by who parked them.", "function", "cause", "by")
+	inFlight := gauge("siding_in_flight", "Attempts running now.")
+	parked := gauge("siding_parked", "Dead letters standing now.")
+	oldest := gauge("siding_oldest_dead_letter_timestamp_seconds", "When the oldest dead letter was parked; 0 if there is none.")
+	stuck := gauge("siding_stuck", "Attempts that run on past their deadline.")
+	// An event waits for a free worker or, behind an outage, for a day.
+	wait := seconds("siding_queue_wait_seconds", "From an event being due until its attempt started.", .001, .01, .1, 1, 10, 60, 600, 3600, 6*3600, 24*3600)
+	handler := seconds("siding_handler_seconds", "How long handlers ran.", .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300)
+	for _, name := range append([]string{otherLabel}, names...) {
+		f := &functionMetrics{
+			inFlight: inFlight.WithLabelValues(name), parked: parked.WithLabelValues(name),
+			oldest: oldest.WithLabelValues(name), stuck: stuck.WithLabelValues(name),
+			wait: wait.WithLabelValues(name), handler: handler.WithLabelValues(name),
+			done:     attempts.WithLabelValues(name, string(functions.Done), ""),
+			failures: attempts.MustCurryWith(prometheus.Labels{"function": name}),
+			parkings: parkings.MustCurryWith(prometheus.Labels{"function": name}),
+		}
+		m.functions[name] = f
+	}
+	return m
+}
+
+// handler serves /metrics.
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// function finds the series of a function; unknown ones share theirs.
+func (m *metrics) function(name string) *functionMetrics {
+	if f := m.functions[name]; f != nil {
+		return f
+	}
+	return m.functions[otherLabel]
+}
+
+// stored counts an event offered to the store: stored, duplicate or refused.
+func (m *metrics) stored(result string) {
+	m.accepted.WithLabelValues(closedLabel(result, "stored", "duplicate", "refused")).Inc()
+}
+
+// started counts an attempt as running, until attempt is called for it.
+func (m *metrics) started(function string) { m.function(function).inFlight.Inc() }
+
+// attempt counts an attempt that has ended. wait is the time from its event
+// being due until it started, took that of the handler. It is called for each
+// attempt of the hot path and allocates nothing, unless the attempt failed.
+func (m *metrics) attempt(function string, res functions.Result, wait, took time.Duration) {
+	f := m.function(function)
+	f.inFlight.Dec()
+	f.wait.Observe(max(0, wait).Seconds())
+	f.handler.Observe(took.Seconds())
+	if res.Outcome == functions.Done {
+		f.done.Inc()
+		return
+	}
+	outcome := closedLabel(res.Outcome, functions.Retried, functions.Parked, functions.Discarded)
+	f.failures.WithLabelValues(outcome, closedLabel(res.Class, functions.Classes()...)).Inc()
+}
+
+// dead counts an event that became a dead letter; by is one of advisories.By….
+func (m *metrics) dead(function string, cause advisories.Cause, by string) {
+	m.function(function).parkings.WithLabelValues(
+		closedLabel(cause, advisories.Exhausted, advisories.Permanent, advisories.Undecodable, advisories.Crashed,
+			advisories.Stuck, advisories.Expired, advisories.SetAside),
+		closedLabel(by, advisories.ByAdvisory, advisories.ByOwner, advisories.BySweep, advisories.ByAttempt)).Inc()
+}
+
+// standing states how many dead letters a function has and since when the
+// oldest stands.
+func (m *metrics) standing(function string, parked int, oldest time.Time) {
+	f, since := m.function(function), 0.0
+	if parked > 0 && !oldest.IsZero() {
+		since = float64(oldest.UnixMilli()) / 1000
+	}
+	f.parked.Set(float64(parked))
+	f.oldest.Set(since)
+}
+
+// overdue states how many attempts of a function run on past their deadline.
+func (m *metrics) overdue(function string, attempts int) {
+	m.function(function).stuck.Set(float64(attempts))
+}
+
+// decision counts a decision about a dead letter. result is applied, conflict
+// (it named an earlier cycle, or another one was first), refused or error.
+func (m *metrics) decision(function, action, result string) {
+	if m.functions[function] == nil {
+		function = otherLabel
+	}
+	m.decisions.WithLabelValues(function,
+		closedLabel(action, streams.ActionRedrive, streams.ActionDiscard),
+		closedLabel(result, "applied", "conflict", "refused", "error")).Inc()
+}
+
+// advisory counts an advisory that was read: max_deliveries or terminated. The
+// verdict is foreign about a consumer that is not ours, and invalid, of no
+// known kind, where it could not be read.
+func (m *metrics) advisory(kind string, verdict advisories.Verdict) {
+	m.advisories.WithLabelValues(
+		closedLabel(advisories.Kind(kind), advisories.MaxDeliveries, advisories.Terminated),
+		closedLabel(verdict, advisories.Park, advisories.GiveBack, advisories.MarkDead, advisories.Nothing, "foreign", "invalid")).Inc()
+}
+
+// swept counts a sweep.
+func (m *metrics) swept() { m.sweeps.Inc() }
+
+// storeError counts a failed operation of the store. What follows the first
+// word of op names a stream or a kind, and is not counted apart.
+func (m *metrics) storeError(op string) {
+	op, _, _ = strings.Cut(op, " ")
+	m.storeErrors.WithLabelValues(closedLabel(op, "accept", "place", "delete", "ack", "nak", "record", "audit", "decide", "declare", "read", "fetch", "ledger")).Inc()
+}
+
+// spansLost counts spans that never reached the collector; it is what
+// newTracerProvider reports to.
+func (m *metrics) spansLost(spans int, _ error) { m.spansDropped.Add(float64(spans)) }

@@ -1,0 +1,385 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/streams"
+)
+
+// Times of the owner. They are variables of it, so that a test can switch a recovery path off.
+type timing struct {
+	pulling pulling
+	// advisory is how long the owner waits for JetStream's word after the last nak before it parks by itself; 0 = for ever.
+	advisory time.Duration
+	sweep    time.Duration // between two sweeps; 0 = none, not even at the start
+	grace    time.Duration // what a stop gives to running attempts before it cancels them
+	stuck    time.Duration // what a handler gets after its timeout to notice that
+	deaf     bool          // advisories are not read
+}
+
+func defaultTiming() timing {
+	return timing{
+		pulling: defaultPulling, advisory: 2 * time.Second, sweep: time.Minute,
+		grace: 20 * time.Second, stuck: 10 * time.Second,
+	}
+}
+
+// window is how many events of one function may be in memory from each of its streams.
+const window = 1024
+
+// owner runs one function. Its Run is the only goroutine that touches its items, its ledger's marks and the function's RETRY and
+// dead letters; workers, fetch loops and the advisory reader talk to it through channels.
+type owner struct {
+	fn       functions.Function
+	declared streams.Declared
+	store    *streams.Store
+	ledger   *streams.Ledger
+	log      *slog.Logger
+	tracer   *tracer
+	metrics  *metrics
+	timing   timing
+	fault    func(error) // told of each store error that may mean an unwritable store
+
+	source, retry, decisions jetstream.Consumer
+
+	events     chan delivered
+	retries    chan delivered
+	decided    chan delivered
+	notices    chan notice
+	calls      chan func()
+	jobs       chan *job
+	results    chan *job
+	items      map[uint64]*item // by source sequence
+	inRetry    map[uint64]*item // by sequence of the copy in RETRY
+	queue      []*item
+	attempting map[uint64]*item // running ones
+	held       map[uint64]*item // delayed and exhausted ones: a deadline hangs on each
+	stalled    []*work
+	abandoned  int
+	stopping   bool
+
+	fresh    bool            // there was no ledger
+	replayed uint64          // highest source sequence that an earlier process may have begun
+	standing map[uint64]bool // sequences found in a place at the start that the ledger could not mark
+	order    []uint64        // source sequences seen and above the floor, ascending
+	cursor   uint64
+	expected uint64          // next consumer sequence of the source consumer; 0 = waiting for a reset to begin
+	attempts context.Context //nolint:containedctx // the parent of every attempt; workers come and go
+	timer    *time.Timer
+	wakeAt   time.Time
+	lost     chan error      // a consumer is not there any more
+	begun    chan struct{}   // closed when begin is through
+	ended    chan struct{}   // closed when run is over
+	deciding map[uint64]bool // source sequences whose decision is being applied
+	waiters  map[decisionKey]chan<- decisionResult
+	longest  time.Duration // longest delay that the policy asks for
+	fetchers sync.WaitGroup
+}
+
+// notice is an advisory for the owner; done is called once the verdict has been applied.
+type notice struct {
+	advisories.Notice
+	done func()
+}
+
+// newOwner makes the owner of a function. Channel sizes: deliveries are bounded by credits, and the channels only smooth the hand-over;
+// results has room for every slot of the ledger, so that a worker never waits for an owner that has ended.
+func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
+	return &owner{
+		fn: fn, store: store, log: s.log.With("function", fn.Name), tracer: s.tracer, metrics: s.metrics, timing: s.timing, fault: s.fault,
+		events: make(chan delivered, 64), retries: make(chan delivered, 64), decided: make(chan delivered, 8),
+		notices: make(chan notice, 256), calls: make(chan func()), jobs: make(chan *job, fn.Concurrency),
+		results: make(chan *job, streams.LedgerSlots),
+		items:   map[uint64]*item{}, inRetry: map[uint64]*item{}, attempting: map[uint64]*item{}, held: map[uint64]*item{},
+		standing: map[uint64]bool{}, deciding: map[uint64]bool{}, waiters: map[decisionKey]chan<- decisionResult{},
+		longest: fn.Retry.Backoff.Longest(fn.Retry.Attempts), lost: make(chan error, 1), begun: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// services are what the owners of a node share.
+type services struct {
+	log     *slog.Logger
+	tracer  *tracer
+	metrics *metrics
+	timing  timing
+	fault   func(error)
+}
+
+// run owns the function until ctx ends, then stops in order. It returns an error only if it could not begin.
+func (o *owner) run(ctx context.Context) error {
+	defer close(o.ended)
+	defer o.closeLedger()
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	close(o.begun)
+	o.timer = time.NewTimer(time.Hour)
+	defer o.timer.Stop()
+
+	var cancel context.CancelCauseFunc
+	o.attempts, cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(functions.ErrStopping)
+	defer close(o.jobs)
+	for range o.fn.Concurrency {
+		go o.work() // ends with o.jobs, or after its handler was given up
+	}
+	fetching, stopFetching := context.WithCancel(ctx)
+	defer stopFetching()
+	o.fetch(fetching, o.source, o.events, window)
+	o.fetch(fetching, o.retry, o.retries, window)
+	o.fetch(fetching, o.decisions, o.decided, 64)
+
+	heartbeat := time.NewTicker(o.store.AckWait() / 3)
+	defer heartbeat.Stop()
+	sweep := make(<-chan time.Time)
+	if o.timing.sweep > 0 {
+		ticker := time.NewTicker(o.timing.sweep)
+		defer ticker.Stop()
+		sweep = ticker.C
+		o.sweep(ctx)
+	}
+	var lost error
+	for ctx.Err() == nil && lost == nil {
+		select {
+		case <-ctx.Done():
+		case lost = <-o.lost:
+		case d := <-o.events:
+			o.onEvent(ctx, d)
+		case d := <-o.retries:
+			o.onRetry(ctx, d)
+		case d := <-o.decided:
+			o.onDecision(ctx, d)
+		case n := <-o.notices:
+			o.onNotice(ctx, n)
+		case j := <-o.results:
+			o.onResult(ctx, j)
+		case f := <-o.calls:
+			f()
+		case <-o.timer.C:
+			o.onTimer(ctx)
+		case <-heartbeat.C:
+			o.heartbeat()
+		case <-sweep:
+			o.sweep(ctx)
+		}
+		o.dispatch()
+	}
+	stopFetching()
+	o.fetchers.Wait()
+	o.stop(context.WithoutCancel(ctx), cancel)
+	return lost
+}
+
+// stop lets running attempts finish, cancels the rest, and applies what they came to. What is only queued stays where it stands.
+func (o *owner) stop(ctx context.Context, cancel context.CancelCauseFunc) {
+	o.stopping = true
+	soft := time.NewTimer(o.timing.grace)
+	defer soft.Stop()
+	hard := time.NewTimer(o.timing.grace + o.timing.stuck)
+	defer hard.Stop()
+	for len(o.attempting) > 0 {
+		select {
+		case j := <-o.results:
+			o.onResult(ctx, j)
+		case <-soft.C:
+			o.log.Warn("cancelling attempts that outlast the grace time", "running", len(o.attempting))
+			cancel(functions.ErrStopping)
+		case <-hard.C:
+			for _, it := range o.attempting {
+				it.job.abandoned.Store(true)
+				o.log.Error("a handler does not return; its event will be attempted again", "event", it.ref.ID())
+			}
+			return
+		}
+	}
+}
+
+// errConsumerLost ends an owner whose consumer was deleted behind its back; the host starts it again, which makes a new one.
+var errConsumerLost = errors.New("a consumer was deleted")
+
+func (o *owner) fetch(ctx context.Context, consumer jetstream.Consumer, out chan delivered, size int) {
+	c := newCredits(size, min(256, size))
+	o.fetchers.Go(func() {
+		o.timing.pulling.fetch(ctx, consumer, c, out, func(err error) {
+			o.metrics.storeError("fetch")
+			o.log.Warn("fetching failed", "consumer", consumer.CachedInfo().Stream, "err", err)
+			if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoHeartbeat) {
+				o.checkConsumer(ctx, consumer)
+			}
+			o.fault(err)
+		})
+	})
+}
+
+// checkConsumer ends the owner if a consumer does not exist any more.
+func (o *owner) checkConsumer(ctx context.Context, consumer jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(ctx, streams.OpTimeout)
+	defer cancel()
+	if _, err := consumer.Info(ctx); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return
+	}
+	select {
+	case o.lost <- fmt.Errorf("%w: %s on %s", errConsumerLost, o.fn.Name, consumer.CachedInfo().Stream):
+	default:
+	}
+}
+
+// do applies a plan at once; what fails is kept and repeated. it is out of everybody's hands until then.
+func (o *owner) do(ctx context.Context, it *item, steps []step, then func()) {
+	it.phase = moving
+	o.carry(ctx, &work{ref: it.ref, it: it, steps: steps, then: then})
+}
+
+// carry applies a work, or keeps it for later.
+func (o *owner) carry(ctx context.Context, w *work) {
+	if !o.apply(ctx, w) {
+		o.stalled = append(o.stalled, w)
+		o.wake(w.next)
+	}
+}
+
+func (o *owner) stepFailed(w *work, err error) {
+	o.metrics.storeError("place")
+	if w.failed == 1 || w.failed%20 == 0 {
+		o.log.Warn("a change could not be stored and is repeated; the event stays where it is", "event", w.ref.ID(), "tries", w.failed, "err", err)
+	}
+	o.fault(err)
+}
+
+// wake asks for onTimer at or before t.
+func (o *owner) wake(t time.Time) {
+	if o.wakeAt.IsZero() || t.Before(o.wakeAt) {
+		o.wakeAt = t
+		o.timer.Reset(time.Until(t))
+	}
+}
+
+// onTimer looks at everything that a deadline hangs on. These sets are small: what waits in RETRY has its timer in JetStream.
+func (o *owner) onTimer(ctx context.Context) {
+	o.wakeAt = time.Time{}
+	now := time.Now()
+	stalled := o.stalled
+	o.stalled = nil
+	for _, w := range stalled {
+		if w.next.After(now) {
+			o.stalled = append(o.stalled, w)
+			o.wake(w.next)
+			continue
+		}
+		o.carry(ctx, w)
+	}
+	for _, it := range o.held {
+		switch {
+		case it.phase == delayed && !it.due.After(now):
+			o.resume(ctx, it)
+		case it.phase == delayed:
+			o.wake(it.due)
+		case it.phase == exhausted && o.timing.advisory > 0:
+			if at := it.since.Add(o.timing.advisory); at.After(now) {
+				o.wake(at)
+			} else {
+				o.park(ctx, it, advisories.Exhausted, advisories.ByOwner)
+			}
+		}
+	}
+	limit := o.fn.Timeout + o.timing.stuck
+	for _, it := range o.attempting {
+		if at := it.since.Add(limit); at.After(now) {
+			o.wake(at)
+		} else {
+			o.onStuck(ctx, it)
+		}
+	}
+}
+
+// enqueue makes an item ready for a worker.
+func (o *owner) enqueue(it *item) {
+	it.phase, it.ready = queued, time.Now()
+	o.queue = append(o.queue, it)
+}
+
+// dispatch hands queued items to free workers.
+func (o *owner) dispatch() {
+	for len(o.queue) > 0 && len(o.attempting) < o.fn.Concurrency && !o.stopping {
+		it := o.queue[0]
+		o.queue[0] = nil
+		o.queue = o.queue[1:]
+		if it.phase == queued {
+			o.start(it)
+		}
+	}
+}
+
+// start begins the next attempt of an item. The slot in the ledger says so before the handler does.
+func (o *owner) start(it *item) {
+	number := it.attempts() + 1
+	var err error
+	o.store.Gated("begin", func() {
+		it.slot, err = o.ledger.Begin(streams.Run{Sequence: it.ref.Sequence, Cycle: it.cycle, Attempt: number})
+	})
+	if err != nil {
+		o.log.Error("the ledger takes no more running events", "event", it.ref.ID(), "err", err)
+		it.phase, it.due = delayed, time.Now().Add(maxRepeat)
+		o.held[it.ref.Sequence] = it
+		o.wake(it.due)
+		return
+	}
+	it.phase, it.since = running, time.Now()
+	it.job = &job{
+		it: it, event: it.event, traced: o.traced(it), previous: it.span, ready: it.ready, redelivered: it.redelivered,
+		attempt: functions.Attempt{
+			Number: number, Allowed: o.fn.Retry.Attempts, Cycle: it.cycle, Key: it.key,
+			Sequence: it.ref.Sequence, FirstFailedAt: it.history.CycleFailed,
+		},
+	}
+	o.attempting[it.ref.Sequence] = it
+	o.wake(it.since.Add(o.fn.Timeout + o.timing.stuck))
+	o.jobs <- it.job
+}
+
+// finish takes an item out of memory: it is settled or stands elsewhere.
+func (o *owner) finish(it *item) {
+	delete(o.items, it.ref.Sequence)
+	delete(o.held, it.ref.Sequence)
+	o.leftRetry(it)
+	it.release()
+}
+
+func (o *owner) standsInRetry(it *item, sequence uint64) {
+	o.leftRetry(it)
+	it.retry, it.deliveries, it.dead = sequence, 0, false
+	o.inRetry[sequence] = it
+}
+
+func (o *owner) leftRetry(it *item) {
+	if it.retry != 0 {
+		delete(o.inRetry, it.retry)
+		it.retry = 0
+	}
+}
+
+// heartbeat keeps alive what waits in memory.
+func (o *owner) heartbeat() {
+	for _, it := range o.items {
+		if it.inMemory() && it.msg != nil {
+			_ = it.msg.InProgress()
+		}
+	}
+}
+
+// random drives the jitter of the backoff.
+func (o *owner) random() float64 { return rand.Float64() } //nolint:gosec // jitter needs no secrecy
+
+// isNotFound reports whether a read found nothing.
+func isNotFound(err error) bool { return errors.Is(err, streams.ErrNotFound) }

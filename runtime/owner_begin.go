@@ -1,0 +1,301 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/streams"
+)
+
+// begin finds out where every event of the function stands, repairs what a crash left half done, and brings everything that is
+// not settled back in order. Nothing is inferred to be settled: only a mark, a standing copy or a final record says so.
+func (o *owner) begin(ctx context.Context) error {
+	known, err := o.declare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.openLedger(); err != nil {
+		return err
+	}
+	if err := o.attach(ctx, known); err != nil {
+		return err
+	}
+	retry, err := o.repair(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.survivors(ctx); err != nil {
+		return err
+	}
+	for _, ref := range retry {
+		o.adoptStanding(ctx, ref)
+	}
+	for _, c := range []struct{ stream, name string }{
+		{o.declared.Stream, o.fn.Name}, {streams.RetryStream, o.fn.Name}, {streams.DecisionsStream, o.fn.Name},
+	} {
+		if err := o.store.Reset(ctx, c.stream, c.name); err != nil {
+			return err
+		}
+	}
+	o.expected = 1
+	return nil
+}
+
+// declare compares the function with what this node remembers of it, and writes down what it is now. known is false for a function
+// that has never been hosted here.
+func (o *owner) declare(ctx context.Context) (known bool, err error) {
+	source, err := o.store.Source(ctx, o.fn.Stream)
+	if errors.Is(err, streams.ErrNotFound) {
+		return false, fmt.Errorf("function %s: %w: hint: create the stream first, or let the function read %s", o.fn.Name, err, streams.EventsStream)
+	}
+	if err != nil {
+		return false, err
+	}
+	o.declared = streams.Declared{
+		Name: o.fn.Name, Types: o.fn.Types, Stream: o.fn.Stream, StreamCreated: source.Created, Since: source.Last + 1,
+		OrderBy: o.fn.OrderBy.String(), Attempts: o.fn.Retry.Attempts, Timeout: o.fn.Timeout, Concurrency: o.fn.Concurrency,
+		Owner: o.fn.Owner, Version: o.fn.Version,
+	}
+	if o.fn.Start.String() == "beginning" {
+		o.declared.Since = max(source.First, 1)
+	}
+	before, err := o.store.Declared(ctx, o.fn.Name)
+	switch {
+	case errors.Is(err, streams.ErrNotFound):
+	case err != nil:
+		return false, err
+	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
+		o.declared.Since, known = before.Since, true
+	default:
+		if err := o.nothingStands(ctx, before); err != nil {
+			return false, err
+		}
+	}
+	return known, o.store.Declare(ctx, o.declared)
+}
+
+// nothingStands refuses to start a function on another stream while events of the old one still stand somewhere: their sequence
+// numbers, which are their identity, mean something else there.
+func (o *owner) nothingStands(ctx context.Context, before streams.Declared) error {
+	for _, place := range []streams.Place{streams.InRetry, streams.InHeld, streams.InDeadLetters} {
+		refs, err := o.store.Standing(ctx, place, o.fn.Name)
+		if err != nil {
+			return err
+		}
+		if len(refs) > 0 {
+			return fmt.Errorf("function %s: stream %s is not the one it read before (%s, created %s), and %d of its events stand in %s: hint: restore the stream, or start the function under a new name and end what stands with `siding dlq discard`",
+				o.fn.Name, o.fn.Stream, before.Stream, before.StreamCreated.Format(time.RFC3339), len(refs), place.Stream(o.fn.Name))
+		}
+	}
+	o.log.Warn("the function's source stream was replaced; it starts anew", "stream", o.fn.Stream, "before", before.Stream)
+	return nil
+}
+
+// ledgerPath is where the ledger of a function stands.
+func ledgerPath(store *streams.Store, function string) string {
+	return filepath.Join(store.Node().Dir(), "ledger", function+".ledger")
+}
+
+func (o *owner) openLedger() error {
+	path := ledgerPath(o.store, o.fn.Name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("function %s: ledger: %w", o.fn.Name, err)
+	}
+	ledger, state, err := streams.OpenLedger(path,
+		streams.LedgerKey{Function: o.fn.Name, Stream: o.declared.Stream, Created: o.declared.StreamCreated})
+	if err != nil {
+		return fmt.Errorf("function %s: %w", o.fn.Name, err)
+	}
+	o.ledger = ledger
+	if state.SetAside != "" {
+		o.log.Warn("the ledger cannot be trusted and was set aside; events since the last acknowledgement may be handled once more",
+			"file", state.SetAside, "why", state.Why)
+	}
+	o.fresh = state.Fresh
+	o.replayed = ledger.Cursor()
+	if !state.Kept() {
+		o.replayed = ^uint64(0)
+	}
+	return nil
+}
+
+// closeLedger ends the ledger with the owner. An attempt that did not return is a crash to nobody.
+func (o *owner) closeLedger() {
+	if o.ledger == nil {
+		return
+	}
+	if err := o.ledger.CleanStop(); err != nil {
+		o.log.Warn("closing the ledger", "err", err)
+	}
+}
+
+// attach makes or finds the three consumers.
+func (o *owner) attach(ctx context.Context, known bool) error {
+	floor := max(o.ledger.Floor(), o.declared.Since-1)
+	source, made, ackFloor, err := o.store.SourceConsumer(ctx, o.declared, floor)
+	if err != nil {
+		return err
+	}
+	o.source = source
+	if made && known && !o.fresh {
+		o.log.Error("the function's consumer was missing and has been made again behind the last settled event",
+			"stream", o.declared.Stream, "from", floor+1)
+	}
+	o.ledger.SetFloor(max(floor, ackFloor))
+	o.cursor = o.ledger.Floor()
+	if !known && o.replayed == ^uint64(0) {
+		o.replayed = 0 // a new function has no history to look up
+	}
+	if o.retry, err = o.store.RetryConsumer(ctx, o.fn.Name, o.fn.Retry.Attempts); err != nil {
+		return err
+	}
+	o.decisions, err = o.store.DecisionConsumer(ctx, o.fn.Name)
+	return err
+}
+
+// repair settles the doubles that a crash in the middle of a move leaves: in RETRY and among the dead letters the higher cycle wins,
+// at equal cycles the dead letter does. What stands anywhere is marked, so that the source stream does not bring it again. It
+// returns what stands in RETRY.
+func (o *owner) repair(ctx context.Context) ([]streams.Ref, error) {
+	retry, err := o.store.Standing(ctx, streams.InRetry, o.fn.Name)
+	if err != nil {
+		return nil, err
+	}
+	held, err := o.store.Standing(ctx, streams.InHeld, o.fn.Name)
+	if err != nil {
+		return nil, err
+	}
+	letters, err := o.store.Standing(ctx, streams.InDeadLetters, o.fn.Name)
+	if err != nil {
+		return nil, err
+	}
+	dead := make(map[uint64]streams.Ref, len(letters))
+	for _, ref := range letters {
+		dead[ref.Sequence] = ref
+		o.markStanding(ref.Sequence)
+	}
+	for _, ref := range held {
+		o.markStanding(ref.Sequence)
+	}
+	kept := retry[:0]
+	for _, ref := range retry {
+		o.markStanding(ref.Sequence)
+		letter, double := dead[ref.Sequence]
+		if double {
+			stays, err := o.repairDouble(ctx, ref, letter)
+			if err != nil {
+				return nil, err
+			}
+			if !stays {
+				continue
+			}
+		}
+		kept = append(kept, ref)
+	}
+	return kept, nil
+}
+
+func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (stays bool, err error) {
+	a, err := o.store.Last(ctx, streams.RetryStream, streams.InRetry.Subject(retry))
+	if err != nil {
+		return false, err
+	}
+	b, err := o.store.Last(ctx, streams.DeadLetterStream(o.fn.Name), streams.InDeadLetters.Subject(letter))
+	if err != nil {
+		return false, err
+	}
+	if streams.ReadCopy(a.Header, nil).Cycle > streams.ReadCopy(b.Header, nil).Cycle {
+		return true, o.store.Delete(ctx, b.Stream, b.Sequence)
+	}
+	return false, o.store.Delete(ctx, a.Stream, a.Sequence)
+}
+
+// markStanding notes that the source stream's copy of an event is settled because it stands elsewhere.
+func (o *owner) markStanding(seq uint64) {
+	var err error
+	o.store.Gated("mark", func() { err = o.ledger.Mark(seq) })
+	if err != nil {
+		o.standing[seq] = true
+	}
+}
+
+// survivors looks at the attempts that were running when the process died. Each gets one record of class crash, which is not
+// charged, unless the event has been settled since: then only the slot had not been freed.
+func (o *owner) survivors(ctx context.Context) error {
+	for _, run := range o.ledger.Running() {
+		if run.Boot != o.ledger.Boot() {
+			if err := o.survivor(ctx, run); err != nil {
+				return err
+			}
+		}
+		o.store.Gated("end", func() { o.ledger.End(run.Slot) })
+	}
+	return nil
+}
+
+func (o *owner) survivor(ctx context.Context, run streams.RunningSlot) error {
+	records, err := o.store.Records(ctx, o.fn.Name, run.Sequence)
+	if err != nil {
+		return err
+	}
+	h := advisories.Fold(records)
+	recorded := h.Cycle > run.Cycle || h.Cycle == run.Cycle && (h.Attempts >= run.Attempt || h.Final != "" || h.Parked)
+	for _, r := range records {
+		recorded = recorded || r.Kind == streams.RecordCrash && r.Boot == run.Boot
+	}
+	if recorded || run.Cycle == 0 && len(records) == 0 && o.ledger.Settled(run.Sequence) {
+		return nil
+	}
+	now := time.Now().UTC()
+	o.log.Warn("the process died while an event was attempted; the attempt is not charged", "event", fmt.Sprintf("%s/%d", o.fn.Name, run.Sequence), "attempt", run.Attempt)
+	return o.store.Append(ctx, streams.Record{
+		Function: o.fn.Name, Sequence: run.Sequence, Kind: streams.RecordCrash, Cycle: run.Cycle, Attempt: run.Attempt,
+		Class: "crash", Error: "the process died while the attempt ran", Started: now, Ended: now, Version: o.fn.Version, Boot: run.Boot,
+	})
+}
+
+// contiguous checks that no delivery of the source stream got lost between the server and us: the floor must never pass an event that
+// nobody has seen. On a gap everything above the ack floor is asked for again.
+func (o *owner) contiguous(ctx context.Context, d delivered) bool {
+	switch n := d.meta.Sequence.Consumer; {
+	case n == o.expected:
+		o.expected++
+		return true
+	case o.expected == 1 && n != 1: // still from before the reset
+		return false
+	}
+	o.log.Warn("a delivery was lost on its way; asking again for everything that is not settled", "expected", o.expected, "got", d.meta.Sequence.Consumer)
+	if err := o.store.Reset(ctx, o.declared.Stream, o.fn.Name); err != nil {
+		o.fault(err)
+		return false
+	}
+	o.expected = 1
+	return false
+}
+
+// seen notes a source sequence. They arrive in ascending order, except for redeliveries.
+func (o *owner) seen(seq uint64) {
+	if seq > o.cursor {
+		o.cursor = seq
+		o.order = append(o.order, seq)
+		o.ledger.SetCursor(seq)
+	}
+}
+
+// advance moves the floor behind everything that is settled without a gap.
+func (o *owner) advance() {
+	for len(o.order) > 0 && (o.ledger.Settled(o.order[0]) || o.standing[o.order[0]]) {
+		delete(o.standing, o.order[0])
+		o.order = o.order[1:]
+	}
+	if len(o.order) == 0 {
+		o.ledger.SetFloor(o.cursor)
+		return
+	}
+	o.ledger.SetFloor(o.order[0] - 1)
+}

@@ -1,0 +1,135 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/streams"
+)
+
+// decisionResult is what became of a decision.
+type decisionResult struct {
+	applied bool
+	refused string // why not, if it was not
+}
+
+// decisionKey tells one decision from another about the same dead letter.
+type decisionKey struct {
+	sequence uint64 // of the event
+	at       int64  // of the decision, in nanoseconds
+}
+
+func keyOf(ref streams.Ref, d streams.Decision) decisionKey {
+	return decisionKey{sequence: ref.Sequence, at: d.At.UnixNano()}
+}
+
+// onDecision applies what was decided about a dead letter, if it still stands at the cycle that the decision names.
+func (o *owner) onDecision(ctx context.Context, d delivered) {
+	d.credits.put(1) // a decision is small, and one subject holds at most one
+	place, ref, err := streams.ParseSubject(d.msg.Subject())
+	if err != nil || place != streams.InDecisions {
+		o.log.Error("a decision has a subject that is not ours; it is left there", "subject", d.msg.Subject())
+		return
+	}
+	m := streams.Message{Stream: streams.DecisionsStream, Subject: d.msg.Subject(), Sequence: d.meta.Sequence.Stream, Data: d.msg.Data()}
+	if o.deciding[ref.Sequence] {
+		return // being applied; this is its redelivery
+	}
+	o.deciding[ref.Sequence] = true
+	result := decisionResult{}
+	decision, decodeErr := streams.ReadDecision(m.Data)
+	o.carry(ctx, &work{ref: ref, steps: []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
+		var steps []step
+		var err error
+		if decodeErr != nil {
+			steps, result = o.refuse(ref, m, decision, decodeErr.Error())
+			return steps, nil
+		}
+		steps, result, err = o.planDecision(ctx, ref, m, decision)
+		return steps, err
+	}}}, then: func() {
+		delete(o.deciding, ref.Sequence)
+		outcome := "applied"
+		if !result.applied {
+			outcome = "conflict"
+		}
+		o.metrics.decision(o.fn.Name, decision.Action, outcome)
+		if wait := o.waiters[keyOf(ref, decision)]; wait != nil {
+			wait <- result // it has room for this one answer
+			delete(o.waiters, keyOf(ref, decision))
+		}
+	}})
+}
+
+// planDecision checks a decision against what stands now.
+func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Message, d streams.Decision) ([]step, decisionResult, error) {
+	letter, err := o.store.Last(ctx, streams.DeadLetterStream(ref.Function), streams.InDeadLetters.Subject(ref))
+	if isNotFound(err) {
+		return o.planAfterwards(ctx, ref, m, d, "no dead letter stands there any more")
+	}
+	if err != nil {
+		return nil, decisionResult{}, err
+	}
+	if cycle := streams.ReadCopy(letter.Header, nil).Cycle; cycle != d.Cycle {
+		return o.planAfterwards(ctx, ref, m, d, fmt.Sprintf("the dead letter stands at cycle %d, not %d", cycle, d.Cycle))
+	}
+	it := &item{ref: ref, header: letter.Header, cycle: d.Cycle}
+	if e, err := streams.Decode(letter.Header, letter.Data); err == nil {
+		it.event = e
+	}
+	name, plan := spanRedrive, planRedrive
+	if d.Action == streams.ActionDiscard {
+		name, plan = spanDiscard, planDiscard
+	}
+	traced := o.traced(it)
+	if d.Action == streams.ActionRedrive {
+		traced.Cycle++
+	}
+	steps := plan(ref, letter, m, d)
+	span := o.tracer.moment(traced, name, parkedSpan(letter), attrReason(d.Reason), attrBy(d.By))
+	for i := range steps {
+		if steps[i].kind == stepRecord {
+			steps[i].record.TraceID, steps[i].record.SpanID = span.TraceID, span.SpanID
+		}
+	}
+	return steps, decisionResult{applied: true}, nil
+}
+
+// planAfterwards handles a decision whose dead letter does not stand any more, or stands in another cycle: an earlier life may have
+// applied it and died before it could say so. Otherwise it is refused, and why says what stands.
+func (o *owner) planAfterwards(ctx context.Context, ref streams.Ref, m streams.Message, d streams.Decision, why string) ([]step, decisionResult, error) {
+	records, err := o.store.Records(ctx, ref.Function, ref.Sequence)
+	if err != nil {
+		return nil, decisionResult{}, err
+	}
+	for _, r := range records {
+		redriven := r.Kind == streams.RecordRedriven && d.Action == streams.ActionRedrive && r.Cycle == d.Cycle+1
+		discarded := r.Kind == streams.RecordDiscarded && d.Action == streams.ActionDiscard && r.Cycle == d.Cycle
+		if (redriven || discarded) && r.Ended.Equal(d.At) {
+			return []step{{kind: stepDelete, stream: m.Stream, sequence: m.Sequence}}, decisionResult{applied: true}, nil
+		}
+	}
+	steps, r := o.refuse(ref, m, d, why)
+	return steps, r, nil
+}
+
+// refuse answers a stale decision: recorded, never dropped in silence.
+func (o *owner) refuse(ref streams.Ref, m streams.Message, d streams.Decision, why string) ([]step, decisionResult) {
+	return []step{
+		{kind: stepAudit, audit: streams.AuditEntry{
+			Action: "refused", Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, Reason: why, At: d.At,
+			Detail: map[string]string{"action": d.Action},
+		}},
+		{kind: stepDelete, stream: m.Stream, sequence: m.Sequence},
+	}, decisionResult{refused: why}
+}
+
+// parkedSpan is the span under which a dead letter was parked.
+func parkedSpan(letter streams.Message) spanRef {
+	r, err := advisories.ReadReport(letter)
+	if err != nil || r.SpanID == "" {
+		return spanRef{}
+	}
+	return spanRef{TraceID: r.TraceID, SpanID: r.SpanID}
+}

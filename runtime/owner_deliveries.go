@@ -1,0 +1,237 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/streams"
+)
+
+// onEvent takes a delivery of the source stream.
+func (o *owner) onEvent(ctx context.Context, d delivered) {
+	if !o.contiguous(ctx, d) {
+		d.credits.put(1)
+		return
+	}
+	seq := d.meta.Sequence.Stream
+	if it := o.items[seq]; it != nil { // redelivered within one life: only the ack handle is new
+		if it.retry == 0 {
+			it.msg = d.msg
+		}
+		d.credits.put(1)
+		return
+	}
+	if o.ledger.Settled(seq) || o.standing[seq] {
+		o.seen(seq)
+		o.store.Ack(d.msg)
+		o.advance()
+		d.credits.put(1)
+		return
+	}
+	o.seen(seq)
+	it := &item{
+		ref: streams.Ref{Function: o.fn.Name, Sequence: seq}, slot: -1, msg: d.msg, credits: d.credits,
+		header: d.msg.Headers(), data: d.msg.Data(), subject: d.msg.Subject(), stored: d.meta.Timestamp,
+		redelivered: d.meta.NumDelivered > 1,
+	}
+	o.items[seq] = it
+	decodeErr := o.decode(it)
+	if seq <= o.replayed {
+		it.redelivered = true
+		o.replay(ctx, it, decodeErr)
+		return
+	}
+	o.admit(ctx, it, decodeErr)
+}
+
+// replay looks up what an earlier life recorded about an event that its ledger did not call settled.
+func (o *owner) replay(ctx context.Context, it *item, decodeErr error) {
+	o.load(ctx, it, func() {
+		h := it.history
+		switch {
+		case h.Final != "" || h.Parked || h.Cycle > 0:
+			// It ended, or went on from a dead letter: only the mark was lost with the ledger.
+			o.do(ctx, it, settle(it), func() { o.finish(it) })
+		case h.Attempts > 0 || h.Cause != "":
+			o.goOn(ctx, it) // the attempt was recorded, and the move that follows it was not made
+		default:
+			o.admit(ctx, it, decodeErr)
+		}
+	})
+}
+
+// load reads an item's records, as often as it takes, and goes on with then.
+func (o *owner) load(ctx context.Context, it *item, then func()) {
+	it.phase = moving
+	o.carry(ctx, &work{ref: it.ref, it: it, then: then, steps: []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
+		records, err := o.store.Records(ctx, o.fn.Name, it.ref.Sequence)
+		if err != nil {
+			return nil, err
+		}
+		h := advisories.Fold(records)
+		it.recorded = len(records) > 0
+		h.Records = nil
+		it.history = h.At(it.cycle)
+		it.span = spanRef{TraceID: h.Last.TraceID, SpanID: h.Last.SpanID}
+		return nil, nil
+	}}}})
+}
+
+// decode builds the event and finds its ordering key and lane.
+func (o *owner) decode(it *item) error {
+	e, err := streams.Decode(it.header, it.data)
+	if err != nil {
+		it.ref.Lane = streams.Lane(it.key)
+		return err
+	}
+	it.event = e
+	if it.ref.Lane == "" {
+		attributes, err := streams.ReadAttributes(it.header, it.data)
+		if err != nil {
+			return err
+		}
+		it.key = o.fn.OrderBy.Of(attributes.Get)
+		it.ref.Lane = streams.Lane(it.key)
+	}
+	return nil
+}
+
+// admit lets an event through to its next attempt, unless it is none or has expired.
+func (o *owner) admit(ctx context.Context, it *item, decodeErr error) {
+	if decodeErr != nil {
+		now := time.Now()
+		o.failed(ctx, it, streams.Record{
+			Function: o.fn.Name, Sequence: it.ref.Sequence, Kind: streams.RecordAttempt, Cycle: it.cycle,
+			Outcome: string(functions.Parked), Class: string(functions.ClassUndecodable), Cause: string(advisories.Undecodable),
+			Error: decodeErr.Error(), Started: now.UTC(), Ended: now.UTC(), Version: o.fn.Version, Boot: o.ledger.Boot(),
+		})
+		return
+	}
+	if at, expired := expiry(it.event, time.Now()); expired {
+		now := time.Now()
+		o.failed(ctx, it, streams.Record{
+			Function: o.fn.Name, Sequence: it.ref.Sequence, Kind: streams.RecordAttempt, Cycle: it.cycle,
+			Outcome: string(functions.Parked), Cause: string(advisories.Expired),
+			Error: "expirytime " + at + " had passed before the attempt", Started: now.UTC(), Ended: now.UTC(), Version: o.fn.Version, Boot: o.ledger.Boot(),
+		})
+		return
+	}
+	o.enqueue(it)
+}
+
+// expiry reads the CloudEvents extension expirytime. A value that is no time says nothing.
+func expiry(e functions.Event, now time.Time) (string, bool) {
+	value, ok := e.Extensions()["expirytime"]
+	if !ok {
+		return "", false
+	}
+	switch v := value.(type) {
+	case string:
+		at, err := time.Parse(time.RFC3339, v)
+		return v, err == nil && now.After(at)
+	case interface{ String() string }: // the SDK's own timestamp type
+		at, err := time.Parse(time.RFC3339, v.String())
+		return v.String(), err == nil && now.After(at)
+	}
+	return "", false
+}
+
+// onRetry takes a delivery of RETRY.
+func (o *owner) onRetry(ctx context.Context, d delivered) {
+	place, ref, err := streams.ParseSubject(d.msg.Subject())
+	if err != nil || place != streams.InRetry {
+		o.log.Error("a message in RETRY has a subject that is not ours; it is left there", "subject", d.msg.Subject())
+		d.credits.put(1)
+		return
+	}
+	copied := streams.ReadCopy(d.msg.Headers(), d.msg.Data())
+	seq := d.meta.Sequence.Stream
+	it := o.items[ref.Sequence]
+	switch {
+	case it == nil:
+		it = o.adopt(ref, copied, seq)
+		o.items[ref.Sequence] = it
+		o.take(it, d, copied)
+		o.load(ctx, it, func() {
+			it.history.Attempts = max(it.history.Attempts, copied.Attempts)
+			o.continueRetry(ctx, it)
+		})
+		return
+	case it.retry == 0 && it.phase == moving, it.retry == seq && it.phase == moving:
+		// Its move is not complete yet: the delivery comes again.
+		o.store.Nak(d.msg, minRepeat)
+		d.credits.put(1)
+		return
+	case it.retry != seq:
+		d.credits.put(1) // of a copy that has been replaced since
+		return
+	case it.phase == queued || it.phase == running || it.phase == delayed:
+		it.msg, it.deliveries, it.dead = d.msg, int(d.meta.NumDelivered), false
+		d.credits.put(1)
+		return
+	}
+	o.take(it, d, copied)
+	o.continueRetry(ctx, it)
+}
+
+// adopt makes an item of a copy in RETRY.
+func (o *owner) adopt(ref streams.Ref, c streams.Copy, sequence uint64) *item {
+	it := &item{ref: ref, key: c.Key, cycle: c.Cycle, slot: -1, phase: waiting}
+	it.history = it.history.At(c.Cycle)
+	it.history.Attempts = c.Attempts
+	o.standsInRetry(it, sequence)
+	return it
+}
+
+// take puts the delivered copy into the item.
+func (o *owner) take(it *item, d delivered, c streams.Copy) {
+	delete(o.held, it.ref.Sequence)
+	it.release()
+	it.msg, it.deliveries, it.dead, it.redelivered = d.msg, int(d.meta.NumDelivered), false, true
+	it.header, it.data, it.stored, it.credits = c.Header, c.Data, d.meta.Timestamp, d.credits
+}
+
+// continueRetry does what is next for a copy that RETRY has delivered.
+func (o *owner) continueRetry(ctx context.Context, it *item) {
+	h := it.history
+	if h.Final != "" || h.Parked {
+		o.do(ctx, it, settle(it), func() { o.finish(it) })
+		return
+	}
+	if h.Cause != "" && h.Cause != string(advisories.Exhausted) {
+		o.park(ctx, it, advisories.Cause(h.Cause), advisories.ByAttempt)
+		return
+	}
+	if o.isExhausted(it) {
+		o.exhaust(ctx, it)
+		return
+	}
+	it.due = h.Due
+	if rest := time.Until(it.due); rest > 0 {
+		// The rest of a delay that a reset wiped out never exceeds what the policy would ask for, also after a step of the clock.
+		it.due = time.Now().Add(min(rest, max(o.longest, h.Due.Sub(h.LastFailed))))
+		if it.deliveries <= it.attempts() || rest > shortWait {
+			o.postpone(ctx, it) // this delivery stands for an attempt that has been made
+			return
+		}
+		it.phase = delayed
+		o.held[it.ref.Sequence] = it
+		o.wake(it.due)
+		return
+	}
+	o.resume(ctx, it)
+}
+
+// resume makes the next attempt of a copy that RETRY has delivered and that is due.
+func (o *owner) resume(ctx context.Context, it *item) {
+	o.prepare(ctx, it, func(c streams.Copy) []step {
+		it.header, it.data = c.Header, c.Data
+		return nil
+	}, func() { o.admit(ctx, it, o.decode(it)) })
+}
+
+// shortWait is a rest of a delay that is waited for in memory: JetStream's timers are coarse, and a nak for a moment would use up
+// a delivery that no attempt was made for.
+const shortWait = time.Second

@@ -1,0 +1,214 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/streams"
+)
+
+// prepare hands the item's copy, with headers and body, to plan, and applies what that says. A copy that nobody holds in memory is
+// read back from where it stands; one that stands nowhere is an alarm.
+func (o *owner) prepare(ctx context.Context, it *item, plan func(streams.Copy) []step, then func()) {
+	it.phase = moving
+	delete(o.held, it.ref.Sequence)
+	gone := false
+	read := func(ctx context.Context) ([]step, error) {
+		c, err := o.copyOf(ctx, it)
+		if isNotFound(err) {
+			gone = true
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return plan(c), nil
+	}
+	o.carry(ctx, &work{ref: it.ref, it: it, steps: []step{{kind: stepPrepare, prepare: read}}, then: func() {
+		if gone {
+			o.missing(it)
+			return
+		}
+		then()
+	}})
+}
+
+func (o *owner) copyOf(ctx context.Context, it *item) (streams.Copy, error) {
+	c := it.copy(o.declared.Stream)
+	if it.header != nil || it.data != nil {
+		return c, nil
+	}
+	if it.retry == 0 {
+		m, err := o.store.Get(ctx, o.declared.Stream, it.ref.Sequence)
+		c.Header, c.Data = m.Header, m.Data
+		return c, err
+	}
+	m, err := o.store.Get(ctx, streams.RetryStream, it.retry)
+	if err != nil {
+		return c, err
+	}
+	stands := streams.ReadCopy(m.Header, m.Data)
+	c.Header, c.Data, err = o.store.Resolve(ctx, it.ref, stands)
+	return c, err
+}
+
+// missing is an event that stands nowhere although nobody finished it. Siding never does that: somebody deleted it.
+func (o *owner) missing(it *item) {
+	o.log.Error("an event that was not finished has disappeared; `siding account` names it", "event", it.ref.ID())
+	o.endSlot(it)
+	o.finish(it)
+}
+
+// park makes the item a dead letter.
+func (o *owner) park(ctx context.Context, it *item, cause advisories.Cause, by string) {
+	span := it.span
+	var report advisories.Report
+	o.prepare(ctx, it, func(c streams.Copy) []step {
+		return []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
+			records, err := o.store.Records(ctx, o.fn.Name, it.ref.Sequence)
+			if err != nil {
+				return nil, err
+			}
+			h := it.history
+			h.Records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Cycle > it.cycle })
+			report = advisories.NewReport(h, cause, by, time.Now())
+			report.Stream, report.Subject, report.StoredAt, report.Cycle = o.declared.Stream, it.subject, it.stored, it.cycle
+			if it.event.ID() == "" {
+				if e, err := streams.Decode(c.Header, c.Data); err == nil {
+					it.event = e
+				}
+			}
+			it.header = c.Header
+			t := o.traced(it)
+			report.Version = o.fn.Version
+			if ref := o.tracer.moment(t, spanPark, span, attrCause(cause), attrBy(by)); ref != (spanRef{}) {
+				report.TraceID, report.SpanID = ref.TraceID, ref.SpanID
+			} else {
+				report.TraceID = traceIDOf(t)
+			}
+			return planPark(it, c, report), nil
+		}}}
+	}, func() {
+		o.metrics.dead(o.fn.Name, cause, by)
+		o.finish(it)
+	})
+}
+
+// traced is what the spans of an item tell about it.
+func (o *owner) traced(it *item) tracedEvent {
+	t := tracedEvent{
+		Function: o.fn.Name, Stream: o.declared.Stream, Sequence: it.ref.Sequence, Key: it.key, Cycle: it.cycle, Header: it.header,
+	}
+	t.ID, t.Source, t.Type = it.event.ID(), it.event.Source(), it.event.Type()
+	if p, ok := it.event.Extensions()[traceparent].(string); ok {
+		t.StructuredTraceparent = p
+	}
+	return t
+}
+
+// onNotice reaches the verdict on an advisory and applies it. The advisory is acknowledged after that.
+func (o *owner) onNotice(ctx context.Context, n notice) {
+	if n.Stream != streams.RetryStream || n.Kind != advisories.MaxDeliveries {
+		o.metrics.advisory(string(n.Kind), advisories.Nothing)
+		n.done()
+		return
+	}
+	s := advisories.Standing{Allowed: o.fn.Retry.Attempts}
+	it := o.inRetry[n.Sequence]
+	if it != nil {
+		s.Known, s.Sequence, s.Attempts = true, it.retry, it.attempts()
+		s.Decided, s.InHand, s.Leaving = it.history.Cause != "", it.inMemory(), it.phase == moving
+	}
+	verdict := advisories.Judge(n.Sequence, s)
+	o.metrics.advisory(string(n.Kind), verdict)
+	switch verdict {
+	case advisories.Park:
+		o.park(ctx, it, advisories.Exhausted, advisories.ByAdvisory)
+	case advisories.MarkDead:
+		it.dead = true
+	case advisories.GiveBack:
+		o.giveBack(ctx, it)
+	case advisories.Nothing:
+	}
+	n.done()
+}
+
+// giveBack returns deliveries that were used up without an attempt: a durable record first, then the copy is written anew.
+func (o *owner) giveBack(ctx context.Context, it *item) {
+	now := time.Now().UTC()
+	r := streams.Record{
+		Function: o.fn.Name, Sequence: it.ref.Sequence, Kind: streams.RecordGivenBack, Cycle: it.cycle, Attempt: it.attempts(),
+		Started: now, Ended: now, Boot: o.ledger.Boot(),
+	}
+	o.do(ctx, it, []step{{kind: stepRecord, record: r}}, func() { o.rewrite(ctx, it) })
+}
+
+// sweep looks for work that lost its trigger: what the records call exhausted and nobody parked, what stands in RETRY unknown to
+// us, and what should have been delivered long ago.
+func (o *owner) sweep(ctx context.Context) {
+	o.metrics.swept()
+	now := time.Now()
+	for _, it := range o.inRetry {
+		switch {
+		case it.phase == exhausted && now.Sub(it.since) > 2*time.Second:
+			o.park(ctx, it, advisories.Exhausted, advisories.BySweep)
+		case it.phase == waiting && now.Sub(it.due) > o.overdue() && now.Sub(it.since) > o.overdue():
+			o.giveBack(ctx, it)
+		}
+	}
+	refs, err := o.store.Standing(ctx, streams.InRetry, o.fn.Name)
+	if err != nil {
+		o.fault(err)
+		return
+	}
+	stands := make(map[uint64]bool, len(refs))
+	for _, ref := range refs {
+		stands[ref.Sequence] = true
+		if o.items[ref.Sequence] == nil {
+			o.adoptStanding(ctx, ref)
+		}
+	}
+	for _, it := range o.inRetry {
+		if it.phase != moving && !stands[it.ref.Sequence] {
+			o.missing(it)
+		}
+	}
+	o.measure(ctx)
+}
+
+// overdue is how long RETRY may stay silent about a copy that is due: an AckWait, in which even a lost nak comes back, and more.
+func (o *owner) overdue() time.Duration { return o.store.AckWait() + time.Minute }
+
+// adoptStanding takes up a copy in RETRY that nobody has in hand.
+func (o *owner) adoptStanding(ctx context.Context, ref streams.Ref) {
+	m, err := o.store.Last(ctx, streams.RetryStream, streams.InRetry.Subject(ref))
+	if err != nil {
+		return // gone meanwhile, or for the next sweep
+	}
+	c := streams.ReadCopy(m.Header, nil)
+	it := o.adopt(ref, c, m.Sequence)
+	it.since = time.Now()
+	o.items[ref.Sequence] = it
+	o.load(ctx, it, func() {
+		it.history.Attempts = max(it.history.Attempts, c.Attempts)
+		it.phase, it.due = waiting, it.history.Due
+		if it.history.Final != "" {
+			o.do(ctx, it, settle(it), func() { o.finish(it) })
+		}
+	})
+}
+
+// measure states how many dead letters stand, and since when.
+func (o *owner) measure(ctx context.Context) {
+	refs, err := o.store.Standing(ctx, streams.InDeadLetters, o.fn.Name)
+	if err != nil {
+		return
+	}
+	var oldest time.Time
+	if m, err := o.store.Next(ctx, streams.DeadLetterStream(o.fn.Name), 1, streams.InDeadLetters.Filter(o.fn.Name)); err == nil {
+		oldest = m.Time
+	}
+	o.metrics.standing(o.fn.Name, len(refs), oldest)
+}

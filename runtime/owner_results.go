@@ -1,0 +1,168 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/streams"
+)
+
+// onResult decides what an attempt came to.
+func (o *owner) onResult(ctx context.Context, j *job) {
+	it := j.it
+	if it.job != j { // given up as stuck while the result was on its way
+		return
+	}
+	delete(o.attempting, it.ref.Sequence)
+	it.job = nil
+	e := ended{
+		result: j.result, number: j.attempt.Number, started: j.started, at: j.ended,
+		version: o.fn.Version, boot: o.ledger.Boot(),
+	}
+	var delay time.Duration
+	again := false
+	if e.result.Outcome == functions.Retried && e.result.Class != functions.ClassStopping {
+		delay, again = o.fn.Retry.Next(e.number, it.history.CycleFailed, e.at, e.result.After, o.random())
+	}
+	j.span.end(e.result, delay)
+	e.span = j.span.ref()
+	switch {
+	case e.span != (spanRef{}):
+		it.span, e.trace = e.span, e.span.TraceID
+	case e.result.Outcome != functions.Done:
+		e.trace = traceIDOf(j.traced)
+	}
+	switch {
+	case e.result.Outcome == functions.Done:
+		o.do(ctx, it, planDone(it, e), func() { o.endSlot(it); o.finish(it) })
+	case e.result.Outcome == functions.Discarded:
+		o.tracer.moment(o.traced(it), spanDiscard, it.span, attrReason(e.result.Err.Error()), attrBy(o.fn.Name))
+		o.do(ctx, it, planDiscarded(it, e), func() { o.endSlot(it); o.finish(it) })
+	case e.result.Class == functions.ClassStopping:
+		o.endSlot(it) // interrupted by us: not charged, and it comes back at the next start
+		it.phase = moving
+	case e.result.Outcome == functions.Parked:
+		cause := advisories.Permanent
+		if e.result.Class == functions.ClassUndecodable {
+			cause = advisories.Undecodable
+		}
+		o.failed(ctx, it, e.record(it, cause, time.Time{}))
+	case again:
+		o.failed(ctx, it, e.record(it, "", e.at.Add(delay)))
+	default:
+		o.failed(ctx, it, e.record(it, advisories.Exhausted, time.Time{}))
+	}
+}
+
+// failed writes the record of a failed attempt, and then does what the record says. Whatever dies after the record, the record
+// alone tells the next process how to go on.
+func (o *owner) failed(ctx context.Context, it *item, r streams.Record) {
+	it.history.Add(r)
+	o.do(ctx, it, []step{{kind: stepRecord, record: r}}, func() {
+		o.endSlot(it)
+		o.goOn(ctx, it)
+	})
+}
+
+// goOn continues an event whose history says that an attempt failed, from wherever it stands.
+func (o *owner) goOn(ctx context.Context, it *item) {
+	h := it.history
+	it.due = h.Due
+	cause := advisories.Cause(h.Cause)
+	switch {
+	case cause != "" && cause != advisories.Exhausted:
+		o.park(ctx, it, cause, advisories.ByAttempt)
+	case it.retry == 0:
+		// Also an exhausted one: RETRY is where JetStream's own counter says so.
+		o.do(ctx, it, planRetry(it, o.declared.Stream), func() {
+			it.release()
+			it.phase = waiting
+		})
+	case o.isExhausted(it):
+		o.exhaust(ctx, it)
+	default:
+		o.postpone(ctx, it)
+	}
+}
+
+func (o *owner) isExhausted(it *item) bool {
+	return it.history.Cause == string(advisories.Exhausted) || it.attempts() >= o.fn.Retry.Attempts
+}
+
+// exhaust gives the last delivery back, which makes JetStream say that it was the last one. Where the delivery was not the last
+// that JetStream would make (its counts were wiped by a restart, or a budget ended early), or where it has spoken already, no
+// advisory can come and the owner parks at once.
+func (o *owner) exhaust(ctx context.Context, it *item) {
+	if it.dead || it.deliveries < o.fn.Retry.Attempts || it.msg == nil {
+		if o.timing.advisory > 0 {
+			o.park(ctx, it, advisories.Exhausted, advisories.ByOwner)
+			return
+		}
+	}
+	it.release()
+	it.phase, it.since = exhausted, time.Now()
+	o.held[it.ref.Sequence] = it
+	if o.timing.advisory > 0 {
+		o.wake(it.since.Add(o.timing.advisory))
+	}
+	if it.msg != nil && !it.dead {
+		o.store.Nak(it.msg, 0)
+	}
+}
+
+// postpone gives the delivery back until the item is due.
+func (o *owner) postpone(ctx context.Context, it *item) {
+	rest := time.Until(it.due)
+	switch {
+	case it.dead || it.deliveries >= o.fn.Retry.Attempts:
+		o.rewrite(ctx, it)
+	default:
+		it.release()
+		it.phase = waiting
+		o.store.Nak(it.msg, rest)
+	}
+}
+
+// rewrite writes the copy in RETRY anew: JetStream will not deliver the old one again, and counts the new one from 1.
+func (o *owner) rewrite(ctx context.Context, it *item) {
+	old := it.retry
+	o.prepare(ctx, it, func(c streams.Copy) []step {
+		c.Attempts = it.attempts()
+		return []step{{kind: stepRewrite, copy: c, sequence: old}}
+	}, func() {
+		it.release()
+		it.phase = waiting
+	})
+}
+
+// onStuck gives a handler up that did not return after its timeout and the grace. The event is parked, because two attempts of one
+// lane must not overlap; the worker is replaced.
+func (o *owner) onStuck(ctx context.Context, it *item) {
+	j := it.job
+	j.abandoned.Store(true)
+	it.job = nil
+	delete(o.attempting, it.ref.Sequence)
+	o.abandoned++
+	o.metrics.overdue(o.fn.Name, o.abandoned)
+	go o.work()
+	now := time.Now()
+	e := ended{
+		number: j.attempt.Number, started: it.since, at: now, trace: traceIDOf(o.traced(it)), version: o.fn.Version, boot: o.ledger.Boot(),
+		result: functions.Result{
+			Outcome: functions.Parked, Class: functions.ClassTimeout,
+			Err: fmt.Errorf("handler did not return within %s after its timeout of %s", o.timing.stuck, o.fn.Timeout),
+		},
+	}
+	o.log.Error("a handler does not return; its event is parked as stuck", "event", it.ref.ID(), "stuck", o.abandoned)
+	o.failed(ctx, it, e.record(it, advisories.Stuck, time.Time{}))
+}
+
+func (o *owner) endSlot(it *item) {
+	if it.slot >= 0 {
+		o.store.Gated("end", func() { o.ledger.End(it.slot) })
+		it.slot = -1
+	}
+}

@@ -1,0 +1,119 @@
+package runtime
+
+import (
+	"time"
+
+	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/streams"
+)
+
+// Plans are pure: from what is known about an event they say which changes to make, in which order. The order is the crash
+// argument of the package: what stands at the target and in the records comes first, then the mark, then the ack or the delete.
+
+// ended is an attempt that came back, with what the plan needs to know about it.
+type ended struct {
+	result  functions.Result
+	number  int
+	started time.Time
+	at      time.Time
+	span    spanRef
+	trace   string
+	version string
+	boot    uint32
+}
+
+// record says what an attempt came to; due is when the next one may start.
+func (e ended) record(it *item, cause advisories.Cause, due time.Time) streams.Record {
+	r := streams.Record{
+		Function: it.ref.Function, Sequence: it.ref.Sequence, Kind: streams.RecordAttempt, Cycle: it.cycle, Attempt: e.number, Charged: true,
+		Outcome: string(e.result.Outcome), Class: string(e.result.Class), Code: e.result.Code, Stack: e.result.Stack, Cause: string(cause),
+		Started: e.started.UTC(), Ended: e.at.UTC(), TraceID: e.trace, SpanID: e.span.SpanID, Version: e.version, Boot: e.boot,
+	}
+	if e.result.Err != nil {
+		r.Error = e.result.Err.Error()
+	}
+	if !due.IsZero() {
+		r.Due = due.UTC()
+	}
+	return r
+}
+
+// final is the record that ends an event for good.
+func (e ended) final(it *item, kind streams.RecordKind) streams.Record {
+	r := e.record(it, "", time.Time{})
+	r.Kind = kind
+	if kind == streams.RecordDiscarded {
+		r.By, r.Reason = it.ref.Function, r.Error
+	}
+	return r
+}
+
+// planDone settles an event whose handler succeeded. On the hot path that is one mark and one ack; whoever has
+// a record gets a final one, so that no record is left that nothing explains.
+func planDone(it *item, e ended) []step {
+	if it.retry == 0 && !it.recorded {
+		return settle(it)
+	}
+	return append([]step{{kind: stepRecord, record: e.final(it, streams.RecordDelivered)}}, settle(it)...)
+}
+
+// planDiscarded settles an event that its handler dropped on purpose.
+func planDiscarded(it *item, e ended) []step {
+	r := e.final(it, streams.RecordDiscarded)
+	steps := []step{{kind: stepRecord, record: r}, {kind: stepAudit, audit: streams.AuditEntry{
+		Action: "discarded", Function: it.ref.Function, Sequence: it.ref.Sequence, Cycle: it.cycle, By: it.ref.Function, Reason: r.Error, At: e.at,
+	}}}
+	return append(steps, settle(it)...)
+}
+
+// settle ends an event at the place that it was handled from.
+func settle(it *item) []step {
+	if it.retry == 0 {
+		return []step{{kind: stepMark}, {kind: stepAck, msg: it.msg}}
+	}
+	return []step{{kind: stepLeave, msg: it.msg}}
+}
+
+// planRetry moves an event whose first attempt failed to RETRY. it already counts the attempt. The copy's first delivery stands for
+// the attempt that was made, so that deliveries there equal attempts.
+func planRetry(it *item, source string) []step {
+	return append([]step{{kind: stepPlace, place: streams.InRetry, copy: it.copy(source)}}, step{kind: stepMark}, step{kind: stepAck, msg: it.msg})
+}
+
+// planPark makes an event a dead letter, wherever it stands now. c is its copy, with headers and body.
+func planPark(it *item, c streams.Copy, r advisories.Report) []step {
+	return append([]step{
+		{kind: stepPlace, place: streams.InDeadLetters, copy: advisories.Letter(c, r)},
+		{kind: stepRecord, record: advisories.ParkedRecord(it.ref, r)},
+		{kind: stepAudit, audit: advisories.ParkedAudit(it.ref, r)},
+	}, settle(it)...)
+}
+
+// planRedrive sends a dead letter through its function again, in the next cycle.
+func planRedrive(ref streams.Ref, letter streams.Message, decision streams.Message, d streams.Decision) []step {
+	c := streams.ReadCopy(letter.Header, letter.Data)
+	c.Cycle, c.Attempts = d.Cycle+1, 0
+	return []step{
+		// The record comes first: a process that dies behind it finds out from it that this decision was applied, whatever has become of
+		// the event meanwhile; one that dies before the move repeats it.
+		{kind: stepRecord, record: streams.Record{
+			Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordRedriven, Cycle: c.Cycle,
+			By: d.By, Reason: d.Reason, Started: d.At, Ended: d.At,
+		}},
+		{kind: stepPlace, place: streams.InRetry, copy: c},
+		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
+		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
+	}
+}
+
+// planDiscard ends a dead letter by a decision.
+func planDiscard(ref streams.Ref, letter streams.Message, decision streams.Message, d streams.Decision) []step {
+	return []step{
+		{kind: stepRecord, record: advisories.DiscardedRecord(ref, d)},
+		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
+		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
+	}
+}

@@ -1,0 +1,211 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/streams"
+)
+
+// Config describes a node. Its zero value keeps the data in ./siding-data and listens nowhere.
+type Config struct {
+	DataDir string              // "" = siding-data
+	HTTP    string              // host:port of the HTTP API; "" or "off" = none
+	NATS    string              // host:port for NATS clients; "" or "off" = none
+	Sync    streams.Sync        // "" = interval
+	Token   string              // what callers must present; "" = open access
+	Logger  *slog.Logger        // nil = discard
+	Getenv  func(string) string // of the OTEL_* variables; nil = os.Getenv
+	Grace   time.Duration       // what a stop gives to running attempts; 0 = 20 s
+	AckWait time.Duration       // how long JetStream waits for a heartbeat of a delivery; 0 = 2 min
+}
+
+// Runtime is a node that hosts functions. Make one with New and run it with Run, once.
+type Runtime struct {
+	cfg     Config
+	fns     []functions.Function
+	log     *slog.Logger
+	counted *metrics
+	timing  timing
+	tracer  *tracer
+	host    atomic.Pointer[host] // nil while there is none: before the start, and while a store recovers
+	begun   chan struct{}        // closed when the functions run for the first time
+	address atomic.Value         // string: where the HTTP API listens
+}
+
+// New checks the functions and returns a node that hosts them. It touches nothing yet. The error joins everything that is wrong
+// with the functions.
+func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
+	all := make([]functions.Function, len(fns))
+	for i, fn := range fns {
+		all[i] = fn.WithDefaults()
+	}
+	if err := functions.ValidateAll(all); err != nil {
+		return nil, err
+	}
+	if cfg.DataDir == "" {
+		cfg.DataDir = "siding-data"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Getenv == nil {
+		cfg.Getenv = os.Getenv
+	}
+	r := &Runtime{cfg: cfg, fns: all, log: cfg.Logger, timing: defaultTiming(), begun: make(chan struct{})}
+	if cfg.Grace > 0 {
+		r.timing.grace = cfg.Grace
+	}
+	r.counted = newMetrics(names(all)...)
+	return r, nil
+}
+
+func names(fns []functions.Function) []string {
+	all := make([]string, len(fns))
+	for i, fn := range fns {
+		all[i] = fn.Name
+	}
+	return all
+}
+
+// Ready is closed when every function runs.
+func (r *Runtime) Ready() <-chan struct{} { return r.begun }
+
+// HTTPAddr is where the HTTP API listens, "" before it does.
+func (r *Runtime) HTTPAddr() string {
+	address, _ := r.address.Load().(string)
+	return address
+}
+
+// Run runs the node until ctx ends, and then stops it in order: no new attempts, running ones finish within the grace time, the
+// store is closed. It returns nil after that.
+func (r *Runtime) Run(ctx context.Context) error {
+	provider, flush, err := newTracerProvider(ctx, r.cfg.Getenv, buildVersion().Version, r.counted.spansLost)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := flush(context.WithoutCancel(ctx)); err != nil {
+			r.log.Warn("the last spans were not exported", "err", err)
+		}
+	}()
+	if provider != nil {
+		r.tracer = newTracer(provider)
+	}
+	node, err := streams.Open(ctx, streams.Config{
+		Dir: r.cfg.DataDir, Listen: r.cfg.NATS, Sync: r.cfg.Sync, Token: r.cfg.Token, Logger: r.log, Consumers: names(r.fns),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := node.Close(); err != nil {
+			r.log.Warn("closing the store", "err", err)
+		}
+	}()
+	var listener net.Listener
+	if r.cfg.HTTP != "" && r.cfg.HTTP != "off" {
+		if listener, err = listenHTTP(ctx, r.cfg.HTTP); err != nil {
+			return err
+		}
+		r.address.Store(listener.Addr().String())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.sessions(ctx, node) })
+	if listener != nil {
+		g.Go(func() error { return r.serve(ctx, listener, node) })
+	}
+	return g.Wait()
+}
+
+// sessions hosts the functions on the node, again after each recovery of its store.
+func (r *Runtime) sessions(ctx context.Context, node *streams.Node) error {
+	for first := true; ; first = false {
+		err := r.session(ctx, node, first)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errUnwritable) {
+			return err
+		}
+		r.log.Error("the store cannot be written; functions wait until there is room again", "err", err)
+		if err := node.AwaitRoom(ctx, time.Second); err != nil {
+			return nil //nolint:nilerr // ctx has ended: that is an orderly stop
+		}
+		if err := node.Restart(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("restart of the store: %w", err)
+		}
+		r.log.Info("the store is back")
+	}
+}
+
+func (r *Runtime) session(ctx context.Context, node *streams.Node, first bool) error {
+	store, err := streams.OpenStore(ctx, node, streams.WithAckWait(cmp.Or(r.cfg.AckWait, streams.DefaultAckWait)))
+	if err != nil {
+		return err
+	}
+	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.run(ctx) })
+	g.Go(func() error {
+		select {
+		case <-h.started:
+			r.host.Store(h)
+			if first {
+				close(r.begun)
+			}
+			r.log.Info("functions run", "functions", len(r.fns))
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	err = g.Wait()
+	r.host.Store(nil)
+	return err
+}
+
+func listenHTTP(ctx context.Context, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("http: %w: hint: choose another address with --http", err)
+	}
+	return listener, nil
+}
+
+// serve answers HTTP until ctx ends, and lets requests finish.
+func (r *Runtime) serve(ctx context.Context, listener net.Listener, node *streams.Node) error {
+	handler := newHTTPHandler(r, httpOptions{token: r.cfg.Token, log: r.log, maxEvent: int64(streams.MaxEventSize(node.MaxPayload()))})
+	server := newHTTPServer(handler, r.log)
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		stopped <- server.Shutdown(limit)
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("http: %w", err)
+	}
+	if err := <-stopped; err != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// current is the host, or the problem that there is none.
+func (r *Runtime) current() (*host, error) {
+	if h := r.host.Load(); h != nil {
+		return h, nil
+	}
+	return nil, newProblem(client.Unavailable, "the node is starting, stopping or recovering its store")
+}

@@ -1,0 +1,128 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/siding-dev/siding/streams"
+)
+
+// stepKind is one kind of change to a stream or to the ledger.
+type stepKind int
+
+// The kinds of step. Each may be applied twice: that is what a crash between it and the next one amounts to.
+const (
+	stepRecord  stepKind = iota // append an attempt record
+	stepAudit                   // append an audit entry
+	stepPlace                   // create the event at another place
+	stepRewrite                 // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
+	stepMark                    // mark the source sequence as settled in the ledger
+	stepAck                     // acknowledge the delivery of the source stream
+	stepLeave                   // remove the copy in RETRY
+	stepDelete                  // delete one message by its sequence
+	stepPrepare                 // read what the rest of the plan depends on, and put that in its place
+)
+
+// step is one change, as data. Plans are lists of them; the owner alone applies them, in order.
+type step struct {
+	kind     stepKind
+	record   streams.Record
+	audit    streams.AuditEntry
+	place    streams.Place
+	copy     streams.Copy
+	msg      jetstream.Msg
+	stream   string
+	sequence uint64
+	prepare  func(context.Context) ([]step, error)
+}
+
+// work is what remains to be applied of one plan. While a step fails, it and the ones behind it are kept and repeated: the source
+// of every move stays where it is until then.
+type work struct {
+	ref    streams.Ref
+	it     *item
+	steps  []step
+	then   func()
+	failed int
+	next   time.Time // when the failed step is repeated
+}
+
+// Bounds of the pause before a failed step is repeated.
+const (
+	minRepeat = 100 * time.Millisecond
+	maxRepeat = 5 * time.Second
+)
+
+func (w *work) pause() time.Duration {
+	return min(minRepeat<<min(w.failed-1, 10), maxRepeat)
+}
+
+// apply does what remains of w; done is false when a step failed and w must be kept.
+func (o *owner) apply(ctx context.Context, w *work) (done bool) {
+	for len(w.steps) > 0 {
+		more, err := o.step(ctx, w, w.steps[0])
+		if err != nil {
+			w.failed++
+			w.next = time.Now().Add(w.pause())
+			o.stepFailed(w, err)
+			return false
+		}
+		w.steps = append(more, w.steps[1:]...)
+	}
+	if w.then != nil {
+		w.then()
+	}
+	return true
+}
+
+// step applies one change, or finds out which ones there are.
+func (o *owner) step(ctx context.Context, w *work, s step) (more []step, err error) {
+	if s.kind == stepPrepare {
+		return s.prepare(ctx)
+	}
+	return nil, o.change(ctx, w, s)
+}
+
+func (o *owner) change(ctx context.Context, w *work, s step) error {
+	switch s.kind {
+	case stepRecord:
+		return o.store.Append(ctx, s.record)
+	case stepAudit:
+		return o.store.Audit(ctx, s.audit)
+	case stepPlace:
+		placed, err := o.store.Place(ctx, s.place, w.ref, s.copy)
+		if err == nil && s.place == streams.InRetry && w.it != nil && !placed.Stale {
+			o.standsInRetry(w.it, placed.Sequence)
+		}
+		return err
+	case stepRewrite:
+		sequence, err := o.store.Replace(ctx, streams.InRetry, w.ref, s.copy, s.sequence)
+		if err == nil {
+			o.standsInRetry(w.it, sequence)
+		}
+		return err
+	case stepMark:
+		var err error
+		o.store.Gated("mark", func() { err = o.ledger.Mark(w.ref.Sequence) })
+		if err == nil {
+			o.advance()
+		}
+		return err
+	case stepAck:
+		o.store.Ack(s.msg)
+		return nil
+	case stepLeave:
+		if w.it.retry == 0 {
+			return nil
+		}
+		err := o.store.AckGone(ctx, streams.RetryStream, w.it.retry, s.msg)
+		if err == nil {
+			o.leftRetry(w.it)
+		}
+		return err
+	default:
+		return o.store.Delete(ctx, s.stream, s.sequence)
+	}
+}
