@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -24,6 +25,12 @@ func (r *Runtime) accept(ctx context.Context, header http.Header, events []event
 	h, err := r.current()
 	if err != nil {
 		return nil, err
+	}
+	for i, e := range events {
+		if err := h.store.Check(e); err != nil {
+			r.counted.stored("refused")
+			return nil, inBatch(err, i, len(events))
+		}
 	}
 	answers := make([]client.Accepted, 0, len(events))
 	for i := range events {
@@ -48,6 +55,19 @@ func (r *Runtime) accept(ctx context.Context, header http.Header, events []event
 		answers = append(answers, client.Accepted{ID: e.ID(), Source: e.Source(), Sequence: a.Sequence, Duplicate: a.Duplicate})
 	}
 	return answers, nil
+}
+
+// inBatch names the event of a batch that an error is about.
+func inBatch(err error, index, size int) error {
+	if size == 1 {
+		return err
+	}
+	if invalid, ok := errors.AsType[*streams.InvalidError](err); ok {
+		named := *invalid
+		named.Index = index
+		return &named
+	}
+	return fmt.Errorf("event %d of the batch: %w", index, err)
 }
 
 // notStored tells a store that did not answer from one that refused.

@@ -74,7 +74,11 @@ func (o *owner) load(ctx context.Context, it *item, then func()) {
 		it.recorded = len(records) > 0
 		h.Records = nil
 		it.history = h.At(it.cycle)
-		it.span = spanRef{TraceID: h.Last.TraceID, SpanID: h.Last.SpanID}
+		for _, r := range records {
+			if r.SpanID != "" {
+				it.span = spanRef{TraceID: r.TraceID, SpanID: r.SpanID}
+			}
+		}
 		return nil, nil
 	}}}})
 }

@@ -171,7 +171,7 @@ func (o *owner) sweep(ctx context.Context) {
 		}
 	}
 	for _, it := range o.inRetry {
-		if it.phase != moving && !stands[it.ref.Sequence] {
+		if (it.phase == waiting || it.phase == exhausted) && !stands[it.ref.Sequence] {
 			o.missing(it)
 		}
 	}

@@ -134,7 +134,7 @@ func (o *owner) rewrite(ctx context.Context, it *item) {
 		return []step{{kind: stepRewrite, copy: c, sequence: old}}
 	}, func() {
 		it.release()
-		it.phase = waiting
+		it.phase, it.since = waiting, time.Now()
 	})
 }
 

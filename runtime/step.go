@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -99,6 +100,11 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 		return err
 	case stepRewrite:
 		sequence, err := o.store.Replace(ctx, streams.InRetry, w.ref, s.copy, s.sequence)
+		if errors.Is(err, streams.ErrOccupied) { // somebody removed what we hold in hand: it is put back
+			var placed streams.Placed
+			placed, err = o.store.Place(ctx, streams.InRetry, w.ref, s.copy)
+			sequence = placed.Sequence
+		}
 		if err == nil {
 			o.standsInRetry(w.it, sequence)
 		}

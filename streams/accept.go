@@ -21,25 +21,40 @@ type Accepted struct {
 	Duplicate bool
 }
 
-// Accept stores an event in EVENTS, at most once per (source, id) and DedupeWindow. hop are further headers of this copy (the
-// publisher's trace context). When it returns without error the event survives kill -9. Errors: *InvalidError, ErrTooLarge,
-// ErrFull, ErrDifferent; any other one means that the event was not stored.
-func (s *Store) Accept(ctx context.Context, e event.Event, hop nats.Header) (Accepted, error) {
+// message renders an event for EVENTS, or says why the store does not take it: *InvalidError or ErrTooLarge.
+func (s *Store) message(e event.Event, hop nats.Header) (*nats.Msg, error) {
 	subject, err := EventSubject(e.Type())
 	if err != nil {
-		return Accepted{}, &InvalidError{Index: -1, Attribute: "type", Reason: err.Error()}
+		return nil, &InvalidError{Index: -1, Attribute: "type", Reason: err.Error()}
 	}
 	header, data, err := Encode(e)
 	if err != nil {
-		return Accepted{}, err
+		return nil, err
 	}
 	maps.Copy(header, hop)
 	m := &nats.Msg{Subject: subject, Header: header, Data: data}
 	if size := m.Size() - len(data); size > MaxEventHeader {
-		return Accepted{}, fmt.Errorf("attributes of %d bytes: at most %d: %w", size, MaxEventHeader, ErrTooLarge)
+		return nil, fmt.Errorf("attributes of %d bytes: at most %d: %w", size, MaxEventHeader, ErrTooLarge)
 	}
 	if limit := int(MaxEventSize(s.limits.MaxPayload)); m.Size() > limit {
-		return Accepted{}, fmt.Errorf("event of %d bytes: at most %d: %w", m.Size(), limit, ErrTooLarge)
+		return nil, fmt.Errorf("event of %d bytes: at most %d: %w", m.Size(), limit, ErrTooLarge)
+	}
+	return m, nil
+}
+
+// Check says whether Accept would take an event, without storing it, so that a batch can be refused as a whole.
+func (s *Store) Check(e event.Event) error {
+	_, err := s.message(e, nil)
+	return err
+}
+
+// Accept stores an event in EVENTS, at most once per (source, id) and DedupeWindow. hop are further headers of this copy (the
+// publisher's trace context). When it returns without error the event survives kill -9. Errors: *InvalidError, ErrTooLarge,
+// ErrFull, ErrDifferent; any other one means that the event was not stored.
+func (s *Store) Accept(ctx context.Context, e event.Event, hop nats.Header) (Accepted, error) {
+	m, err := s.message(e, hop)
+	if err != nil {
+		return Accepted{}, err
 	}
 	var ack *jetstream.PubAck
 	err = s.do(ctx, "accept", func(ctx context.Context) (err error) {
