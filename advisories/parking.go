@@ -49,8 +49,8 @@ func (o *Orphans) Exhausted(ctx context.Context, function string, sequence uint6
 	if err != nil {
 		return Nothing, err
 	}
-	_, ref, err := streams.ParseSubject(m.Subject)
-	if err != nil || ref.Function != function {
+	_, ref, notOurs := streams.ParseSubject(m.Subject)
+	if notOurs != nil || ref.Function != function {
 		return Nothing, nil
 	}
 	d, err := o.Store.Declared(ctx, function)

@@ -145,10 +145,9 @@ func (h *host) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-h.faults:
-			var unwritable *streams.UnwritableError
-			if err := h.store.Node().Health(); errors.As(err, &unwritable) {
-				return fmt.Errorf("%w: %w", errUnwritable, err)
+		case fault := <-h.faults:
+			if _, unwritable := errors.AsType[*streams.UnwritableError](h.store.Node().Health()); unwritable {
+				return fmt.Errorf("%w: %w", errUnwritable, fault)
 			}
 		}
 	}

@@ -266,10 +266,10 @@ func (h *host) tailOne(ctx context.Context, function string, next map[string]uin
 		if errors.Is(err, streams.ErrNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
 		next[function] = m.Sequence + 1

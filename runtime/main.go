@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,9 +20,9 @@ import (
 func Main(fns ...functions.Function) {
 	if err := functions.ValidateAll(fns); err != nil {
 		fmt.Fprintf(os.Stderr, "siding: %v\n", err)
-		os.Exit(2)
+		os.Exit(2) //nolint:revive // Main is the caller's main
 	}
-	os.Exit(cli.Main(os.Args[1:], cli.Env{
+	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: buildVersion(),
 		Serve: func(ctx context.Context, o cli.ServeOptions) error { return serve(ctx, o, fns) },
 		Demo:  Demo,
@@ -42,7 +43,7 @@ func serve(ctx context.Context, o cli.ServeOptions, fns []functions.Function) er
 	go func() {
 		select {
 		case <-r.Ready():
-			log.Info("siding is ready", "http", r.HTTPAddr(), "nats", o.NATS, "data_dir", o.DataDir, "functions", len(fns))
+			log.Info("siding is ready", "http", r.HTTPAddr(), "nats", cmp.Or(r.NATSAddr(), "off"), "data_dir", o.DataDir, "functions", len(fns))
 		case <-ctx.Done():
 		}
 	}()
@@ -54,7 +55,7 @@ func newLog(w *os.File, format string, level slog.Level) *slog.Logger {
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.RFC3339, NoColor: !isTerminal(w)}))
+	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.RFC3339, NoColor: !isTerminal(w)}))
 }
 
 func isTerminal(f *os.File) bool {

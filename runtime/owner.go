@@ -20,7 +20,8 @@ import (
 // Times of the owner. They are variables of it, so that a test can switch a recovery path off.
 type timing struct {
 	pulling pulling
-	// advisory is how long the owner waits for JetStream's word after the last nak before it parks by itself; 0 = for ever.
+	// advisory is how long JetStream may say nothing after the last nak before the owner parks by itself; 0 = for ever. When many
+	// events are exhausted at once, their advisories come in one after the other: while they do, nobody else needs to act.
 	advisory time.Duration
 	sweep    time.Duration // between two sweeps; 0 = none, not even at the start
 	grace    time.Duration // what a stop gives to running attempts before it cancels them
@@ -84,6 +85,7 @@ type owner struct {
 	deciding map[uint64]bool // source sequences whose decision is being applied
 	waiters  map[decisionKey]chan<- decisionResult
 	longest  time.Duration // longest delay that the policy asks for
+	heard    time.Time     // when the last advisory came
 	fetchers sync.WaitGroup
 }
 
@@ -286,7 +288,7 @@ func (o *owner) onTimer(ctx context.Context) {
 		case it.phase == delayed:
 			o.wake(it.due)
 		case it.phase == exhausted && o.timing.advisory > 0:
-			if at := it.since.Add(o.timing.advisory); at.After(now) {
+			if at := later(it.since, o.heard).Add(o.timing.advisory); at.After(now) {
 				o.wake(at)
 			} else {
 				o.park(ctx, it, advisories.Exhausted, advisories.ByOwner)
@@ -369,13 +371,21 @@ func (o *owner) leftRetry(it *item) {
 	}
 }
 
-// heartbeat keeps alive what waits in memory.
+// heartbeat keeps alive what waits in memory, for a worker or for a change that cannot be stored yet: an expiry would use up a
+// delivery that no attempt was made for.
 func (o *owner) heartbeat() {
 	for _, it := range o.items {
-		if it.inMemory() && it.msg != nil {
+		if (it.inMemory() || it.phase == moving) && it.msg != nil {
 			_ = it.msg.InProgress()
 		}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // random drives the jitter of the backoff.

@@ -209,7 +209,9 @@ func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (st
 	if err != nil {
 		return false, err
 	}
-	if streams.ReadCopy(a.Header, nil).Cycle > streams.ReadCopy(b.Header, nil).Cycle {
+	stays = streams.ReadCopy(a.Header, nil).Cycle > streams.ReadCopy(b.Header, nil).Cycle
+	o.log.Info("a crash in the middle of a move: the event stood in RETRY and among the dead letters", "event", retry.ID(), "stays_in_retry", stays)
+	if stays {
 		return true, o.store.Delete(ctx, b.Stream, b.Sequence)
 	}
 	return false, o.store.Delete(ctx, a.Stream, a.Sequence)

@@ -40,13 +40,8 @@ func (o *owner) onDecision(ctx context.Context, d delivered) {
 	result := decisionResult{}
 	decision, decodeErr := streams.ReadDecision(m.Data)
 	o.carry(ctx, &work{ref: ref, steps: []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
-		var steps []step
-		var err error
-		if decodeErr != nil {
-			steps, result = o.refuse(ref, m, decision, decodeErr.Error())
-			return steps, nil
-		}
-		steps, result, err = o.planDecision(ctx, ref, m, decision)
+		steps, r, err := o.planDecision(ctx, ref, m, decision, decodeErr)
+		result = r
 		return steps, err
 	}}}, then: func() {
 		delete(o.deciding, ref.Sequence)
@@ -62,8 +57,12 @@ func (o *owner) onDecision(ctx context.Context, d delivered) {
 	}})
 }
 
-// planDecision checks a decision against what stands now.
-func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Message, d streams.Decision) ([]step, decisionResult, error) {
+// planDecision checks a decision against what stands now. unreadable says why it is none.
+func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Message, d streams.Decision, unreadable error) ([]step, decisionResult, error) {
+	if unreadable != nil {
+		steps, r := o.refuse(ref, m, d, unreadable.Error())
+		return steps, r, nil
+	}
 	letter, err := o.store.Last(ctx, streams.DeadLetterStream(ref.Function), streams.InDeadLetters.Subject(ref))
 	if isNotFound(err) {
 		return o.planAfterwards(ctx, ref, m, d, "no dead letter stands there any more")

@@ -110,6 +110,7 @@ func (o *owner) traced(it *item) tracedEvent {
 
 // onNotice reaches the verdict on an advisory and applies it. The advisory is acknowledged after that.
 func (o *owner) onNotice(ctx context.Context, n notice) {
+	o.heard = time.Now()
 	if n.Stream != streams.RetryStream || n.Kind != advisories.MaxDeliveries {
 		o.metrics.advisory(string(n.Kind), advisories.Nothing)
 		n.done()
