@@ -231,14 +231,20 @@ func (w *world) check(where string, p path, letters map[string]streams.Message, 
 	allowed := p.fn.WithDefaults().Retry.Attempts
 	for i := 1; i <= p.events; i++ {
 		id := fmt.Sprint(i)
-		succeeded, perCycle := 0, map[int]int{}
+		succeeded, perCycle, same := 0, map[int]int{}, map[[2]int]int{}
 		for _, c := range w.calls(id) {
 			perCycle[c.attempt.Cycle]++
+			same[[2]int{c.attempt.Cycle, c.attempt.Number}]++
 			if c.ended && c.err == nil {
 				succeeded++
 			}
 			if c.attempt.Number > allowed {
 				w.t.Errorf("%s: event %s: attempt %d of %d", where, id, c.attempt.Number, allowed)
+			}
+		}
+		for attempt, n := range same {
+			if n > 1+hits[id] {
+				w.t.Errorf("%s: event %s: attempt %d of cycle %d was made %d times, and %d kills hit it", where, id, attempt[1], attempt[0], n, hits[id])
 			}
 		}
 		for cycle, n := range perCycle {

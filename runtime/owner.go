@@ -75,18 +75,21 @@ type owner struct {
 	standing map[uint64]bool // sequences found in a place at the start that the ledger could not mark
 	order    []uint64        // source sequences seen and above the floor, ascending
 	cursor   uint64
-	expected uint64          // next consumer sequence of the source consumer; 0 = waiting for a reset to begin
-	attempts context.Context //nolint:containedctx // the parent of every attempt; workers come and go
-	timer    *time.Timer
-	wakeAt   time.Time
-	lost     chan error      // a consumer is not there any more
-	begun    chan struct{}   // closed when begin is through
-	ended    chan struct{}   // closed when run is over
-	deciding map[uint64]bool // source sequences whose decision is being applied
-	waiters  map[decisionKey]chan<- decisionResult
-	longest  time.Duration // longest delay that the policy asks for
-	heard    time.Time     // when the last advisory came
-	fetchers sync.WaitGroup
+	expected uint64 // next consumer sequence of the source consumer; 1 after a reset
+	// Of the last reset because of a gap: the delivery that showed it, and when.
+	overtaken uint64
+	asked     time.Time
+	attempts  context.Context //nolint:containedctx // the parent of every attempt; workers come and go
+	timer     *time.Timer
+	wakeAt    time.Time
+	lost      chan error      // a consumer is not there any more
+	begun     chan struct{}   // closed when begin is through
+	ended     chan struct{}   // closed when run is over
+	deciding  map[uint64]bool // source sequences whose decision is being applied
+	waiters   map[decisionKey]chan<- decisionResult
+	longest   time.Duration // longest delay that the policy asks for
+	heard     time.Time     // when the last advisory came
+	fetchers  sync.WaitGroup
 }
 
 // notice is an advisory for the owner; done is called once the verdict has been applied.
@@ -122,12 +125,12 @@ type services struct {
 func (o *owner) run(ctx context.Context) error {
 	defer close(o.ended)
 	defer o.closeLedger()
+	o.timer = time.NewTimer(time.Hour)
+	defer o.timer.Stop()
 	if err := o.begin(ctx); err != nil {
 		return err
 	}
 	close(o.begun)
-	o.timer = time.NewTimer(time.Hour)
-	defer o.timer.Stop()
 
 	var cancel context.CancelCauseFunc
 	o.attempts, cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -142,6 +145,8 @@ func (o *owner) run(ctx context.Context) error {
 	o.fetch(fetching, o.retry, o.retries, window)
 	o.fetch(fetching, o.decisions, o.decided, 64)
 
+	// A plan that has begun is applied to its end: each of its steps has a time limit of its own.
+	whole := context.WithoutCancel(ctx)
 	heartbeat := time.NewTicker(o.store.AckWait() / 3)
 	defer heartbeat.Stop()
 	sweep := make(<-chan time.Time)
@@ -149,7 +154,7 @@ func (o *owner) run(ctx context.Context) error {
 		ticker := time.NewTicker(o.timing.sweep)
 		defer ticker.Stop()
 		sweep = ticker.C
-		o.sweep(ctx)
+		o.sweep(whole)
 	}
 	var lost error
 	for ctx.Err() == nil && lost == nil {
@@ -157,38 +162,41 @@ func (o *owner) run(ctx context.Context) error {
 		case <-ctx.Done():
 		case lost = <-o.lost:
 		case d := <-o.events:
-			o.onEvent(ctx, d)
+			o.onEvent(whole, d)
 		case d := <-o.retries:
-			o.onRetry(ctx, d)
+			o.onRetry(whole, d)
 		case d := <-o.decided:
-			o.onDecision(ctx, d)
+			o.onDecision(whole, d)
 		case n := <-o.notices:
-			o.onNotice(ctx, n)
+			o.onNotice(whole, n)
 		case j := <-o.results:
-			o.onResult(ctx, j)
+			o.onResult(whole, j)
 		case f := <-o.calls:
 			f()
 		case <-o.timer.C:
-			o.onTimer(ctx)
+			o.onTimer(whole)
 		case <-heartbeat.C:
 			o.heartbeat()
 		case <-sweep:
-			o.sweep(ctx)
+			o.sweep(whole)
 		}
 		o.dispatch()
 	}
 	stopFetching()
 	o.fetchers.Wait()
-	o.stop(context.WithoutCancel(ctx), cancel)
+	o.stop(whole, cancel)
 	return lost
 }
 
 // stop lets running attempts finish, cancels the rest, and applies what they came to. What is only queued stays where it stands.
 func (o *owner) stop(ctx context.Context, cancel context.CancelCauseFunc) {
 	o.stopping = true
+	limit := o.timing.grace + o.timing.stuck
+	ctx, end := context.WithTimeout(ctx, limit) // also for a store that does not answer any more
+	defer end()
 	soft := time.NewTimer(o.timing.grace)
 	defer soft.Stop()
-	hard := time.NewTimer(o.timing.grace + o.timing.stuck)
+	hard := time.NewTimer(limit)
 	defer hard.Stop()
 	for len(o.attempting) > 0 {
 		select {
@@ -204,6 +212,9 @@ func (o *owner) stop(ctx context.Context, cancel context.CancelCauseFunc) {
 			}
 			return
 		}
+	}
+	for _, w := range o.stalled {
+		o.apply(ctx, w) // once more; what fails now stands where it is, and the next start goes on with it
 	}
 }
 
