@@ -182,8 +182,7 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var inner *url.Error
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -40,7 +40,7 @@ func Main(args []string, env Env) int {
 
 func run(ctx context.Context, args []string, env Env) int {
 	a := &app{env: env, args: args}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // a command gets its context from cobra when it runs
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	return a.report(ctx, err)

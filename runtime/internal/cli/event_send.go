@@ -192,8 +192,7 @@ func (a *app) sendFile(ctx context.Context, node *client.Client, path string, as
 		batch, size = append(batch, raw), size+len(raw)
 		return nil
 	})
-	var bad *notJSONError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*notJSONError](err); ok {
 		err = usage("a file holds one CloudEvent in JSON, an array of them, or one a line", "%s: event %d: %v", path, bad.event, bad.err)
 	} else if err == nil {
 		err = send()

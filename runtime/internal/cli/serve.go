@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,7 +74,7 @@ func (o *ServeOptions) check(tokenFile, level string) error {
 	if tokenFile != "" {
 		b, err := os.ReadFile(tokenFile)
 		if err != nil {
-			return usage("", "--token-file: %v", err)
+			return usage("name a file that holds one token", "--token-file: %v", err)
 		}
 		if o.Token = strings.TrimSpace(string(b)); o.Token == "" || strings.ContainsAny(o.Token, " \t\r\n") {
 			return usage("put one token and nothing else into it", "--token-file %s: not one word", tokenFile)
@@ -104,10 +105,8 @@ func loopback(host string) bool {
 }
 
 func oneOf(flag, value string, allowed ...string) error {
-	for _, v := range allowed {
-		if v == value {
-			return nil
-		}
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	hint := "use " + strings.Join(allowed, " or ")
 	if near := nearest(value, allowed); near != "" {
