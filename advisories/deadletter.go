@@ -69,20 +69,24 @@ const (
 	maxBrief  = 512
 )
 
-// Headers renders the report, bounded: long texts are cut first, then stacks of older attempts, then the oldest history.
+// Headers renders the report, bounded: long texts are cut first, then the oldest history, then the stack, then all texts. The history
+// shows no stacks: that of the last failure stands beside it, and the attempt records keep the others.
 func (r Report) Headers() map[string]string {
+	stack := r.Stack
 	r.Error = r.cut(r.Error, maxText)
 	r.Stack = r.cut(r.Stack, maxText)
 	r.Code = r.cut(r.Code, maxBrief)
 	history := make([]streams.Record, len(r.History))
 	for i, h := range r.History {
+		r.Truncated = r.Truncated || h.Stack != "" && h.Stack != stack
 		h.Function, h.Sequence, h.Stack = "", 0, ""
 		h.Error = r.cut(h.Error, maxBrief)
 		h.Reason = r.cut(h.Reason, maxBrief)
+		h.Code = r.cut(h.Code, maxBrief)
 		history[i] = h
 	}
 	r.History = history
-	for {
+	for limit := maxBrief; ; {
 		line, err := json.Marshal(r)
 		if err != nil { // only a time beyond year 9999 can do that
 			line = fmt.Appendf(nil, `{"cause":%q,"truncated":true}`, r.Cause)
@@ -90,28 +94,36 @@ func (r Report) Headers() map[string]string {
 		if len(line) <= maxReport || err != nil {
 			return map[string]string{reportHeader: string(line), causeHeader: string(r.Cause)}
 		}
-		r.Truncated = true
 		switch {
 		case len(r.History) > 1:
-			r.History = r.History[(len(r.History)+1)/2:]
+			r.History, r.Truncated = r.History[(len(r.History)+1)/2:], true
 		case r.Stack != "":
-			r.Stack = ""
+			r.Stack, r.Truncated = "", true
+		case len(r.History) > 0:
+			r.History, r.Truncated = nil, true
 		default:
-			r.History = nil
-			r.Error = r.cut(r.Error, maxBrief)
-			r.Subject = r.cut(r.Subject, maxBrief)
+			// JSON writes some characters with six: whatever the texts are, they fit in the end.
+			for _, text := range []*string{
+				&r.Function, &r.Stream, &r.Subject, &r.Class, &r.Code, &r.Error, &r.ParkedBy, &r.TraceID, &r.SpanID, &r.Version,
+			} {
+				*text = r.cut(*text, limit)
+			}
+			limit /= 2
 		}
 	}
 }
 
-// cut shortens a text to n bytes without splitting a character, and remembers that it did.
+// cut shortens a text to n bytes without splitting a character, and remembers that it did. Bytes that are no text at all are cut
+// anywhere.
 func (r *Report) cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	r.Truncated = true
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
+	for at := n; at > max(0, n-utf8.UTFMax); at-- {
+		if utf8.RuneStart(s[at]) {
+			return s[:at]
+		}
 	}
 	return s[:n]
 }

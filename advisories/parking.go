@@ -78,11 +78,25 @@ func (o *Orphans) Exhausted(ctx context.Context, function string, sequence uint6
 	return Park, o.park(ctx, ref, m, copied, NewReport(h, cause, ByAdvisory, time.Now()))
 }
 
-// park writes the dead letter before it deletes what it is a copy of.
+// park writes the dead letter before it deletes what it is a copy of. Repeated after a crash, it tells the story of the dead letter
+// that stands already, so that records and audit do not tell it twice.
 func (o *Orphans) park(ctx context.Context, ref streams.Ref, m streams.Message, copied streams.Copy, r Report) error {
 	r.Stream = copied.Source
-	if _, err := o.Store.Place(ctx, streams.InDeadLetters, ref, Letter(copied, r)); err != nil {
+	if source, err := o.Store.Get(ctx, copied.Source, ref.Sequence); err == nil {
+		r.Subject, r.StoredAt = source.Subject, source.Time
+	}
+	placed, err := o.Store.Place(ctx, streams.InDeadLetters, ref, Letter(copied, r))
+	if err != nil {
 		return err
+	}
+	if placed.Already {
+		letter, err := o.Store.Get(ctx, streams.DeadLetterStream(ref.Function), placed.Sequence)
+		if err != nil {
+			return err
+		}
+		if r, err = ReadReport(letter); err != nil {
+			return err
+		}
 	}
 	if err := o.Store.Append(ctx, ParkedRecord(ref, r)); err != nil {
 		return err
@@ -133,16 +147,26 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 		return findErr
 	}
 	if err != nil || findErr != nil || streams.ReadCopy(letter.Header, nil).Cycle != d.Cycle {
-		if err := o.Store.Audit(ctx, streams.AuditEntry{
-			Action: "refused", Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, At: d.At,
-			Reason: "no dead letter stands at this cycle",
-		}); err != nil {
-			return err
+		last, ok, lastErr := o.Store.LastRecord(ctx, ref.Function, ref.Sequence)
+		if lastErr != nil {
+			return lastErr
+		}
+		// An earlier try of this very decision may have died after it had deleted the dead letter.
+		applied := err == nil && ok && last.Kind == streams.RecordDiscarded && last.Cycle == d.Cycle && last.Ended.Equal(d.At)
+		if !applied {
+			if err := o.Store.Audit(ctx, streams.AuditEntry{
+				Action: "refused", Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, At: d.At,
+				Reason: "no dead letter stands at this cycle",
+			}); err != nil {
+				return err
+			}
 		}
 		return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
 	}
-	if err := o.Store.Append(ctx, DiscardedRecord(ref, d)); err != nil {
-		return err
+	if streams.ReadCopy(letter.Header, nil).Ours() { // what somebody else wrote there was never an event
+		if err := o.Store.Append(ctx, DiscardedRecord(ref, d)); err != nil {
+			return err
+		}
 	}
 	if err := o.Store.Audit(ctx, DecidedAudit(ref, d)); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package advisories
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,7 +21,9 @@ type Reader struct {
 	Route func(n Notice, done func()) bool
 	// Count is told what became of each advisory.
 	Count func(kind Kind, verdict string)
-	Log   *slog.Logger
+	// Wait is how long a request for advisories stays open before it is made anew; 0 = 5 s.
+	Wait time.Duration
+	Log  *slog.Logger
 }
 
 // Verdict words for advisories that no function of ours is concerned by.
@@ -34,6 +37,8 @@ const (
 	readWait  = 5 * time.Second
 	// retryLater is the pause before an advisory that could not be handled is offered again.
 	retryLater = time.Second
+	// offerAgain is the pause before an owner that has its hands full is asked again: it works off what it has in less.
+	offerAgain = 100 * time.Millisecond
 )
 
 // Run reads until ctx ends. An advisory is acknowledged last: whatever happens before, it comes again.
@@ -43,7 +48,7 @@ func (r *Reader) Run(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, readWait)
+		wait, cancel := context.WithTimeout(ctx, cmp.Or(r.Wait, readWait))
 		batch, err := consumer.Fetch(readBatch, jetstream.FetchContext(wait))
 		if err == nil {
 			for m := range batch.Messages() {
@@ -57,6 +62,10 @@ func (r *Reader) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryLater):
+			}
+			// Somebody may have deleted the consumer; what it had not acknowledged comes again.
+			if again, err := r.Store.AdvisoryConsumer(ctx); err == nil {
+				consumer = again
 			}
 		}
 	}
@@ -73,7 +82,7 @@ func (r *Reader) handle(ctx context.Context, m jetstream.Msg) {
 	case !r.Orphans.Hosted(n.Consumer):
 		r.orphan(ctx, n, m, ack)
 	case !r.Route(n, ack):
-		r.Store.Nak(m, retryLater)
+		r.Store.Nak(m, offerAgain)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ type settledMarks interface {
 	Floor() uint64
 	Settled(seq uint64) bool
 	MarkedCount() int
+	Marked() iter.Seq[uint64]
 	Running() []streams.RunningSlot
 }
 
@@ -56,7 +58,7 @@ func countOnce(ctx context.Context, store *streams.Store, d streams.Declared, le
 	if err != nil {
 		return a, err
 	}
-	floor, marked := ledger.Floor(), ledger.MarkedCount()
+	floor := ledger.Floor()
 	total, err := store.CountFrom(ctx, d.Stream, d.Types, d.Since)
 	if err != nil {
 		return a, err
@@ -64,6 +66,26 @@ func countOnce(ctx context.Context, store *streams.Store, d streams.Declared, le
 	above, err := store.CountFrom(ctx, d.Stream, d.Types, max(floor+1, d.Since))
 	if err != nil {
 		return a, err
+	}
+	off := tally{since: d.Since, source: source, ledger: ledger, running: map[uint64]bool{}}
+	off.present = func(seq uint64) (bool, error) {
+		if source.Deleted == 0 || seq < source.First || seq > source.Last {
+			return seq >= source.First && seq <= source.Last, nil
+		}
+		_, err := store.Get(ctx, d.Stream, seq)
+		if isNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	marked, err := off.marked()
+	if err != nil {
+		return a, err
+	}
+	for _, run := range ledger.Running() {
+		if run.Cycle == 0 && !ledger.Settled(run.Sequence) {
+			off.running[run.Sequence] = true
+		}
 	}
 	records, err := store.Recorded(ctx, d.Name)
 	if err != nil {
@@ -73,26 +95,29 @@ func countOnce(ctx context.Context, store *streams.Store, d streams.Declared, le
 	if err != nil {
 		return a, err
 	}
-	var off tally
-	off.source, off.ledger = source, ledger
 	for _, seq := range sequences(records, places) {
 		var last streams.Record
 		if len(places[seq]) == 0 {
-			if last, _, err = store.LastRecord(ctx, d.Name, seq); err != nil {
+			var ok bool
+			if last, ok, err = store.LastRecord(ctx, d.Name, seq); err != nil {
 				return a, err
 			}
+			if !ok {
+				continue // what stands there is no record
+			}
 		}
-		off.add(seq, places[seq], last)
-	}
-	a.Accepted = int64(total) + off.purged
-	a.Delivered = int64(total-above) + int64(marked) - off.settled + off.delivered
-	unsettled := int64(above) - int64(marked) - off.unsettled
-	for _, run := range ledger.Running() {
-		if run.Cycle == 0 && !ledger.Settled(run.Sequence) && len(places[run.Sequence]) == 0 {
-			a.Delivering++
+		if err := off.add(seq, places[seq], last, records[seq] > 0); err != nil {
+			return a, err
 		}
 	}
-	a.Pending = unsettled - a.Delivering
+	delivering, removed, err := off.delivering()
+	if err != nil {
+		return a, err
+	}
+	a.Accepted = int64(total) + off.purged + removed
+	a.Delivered = int64(total-above) + marked - off.settled + off.delivered
+	a.Delivering = delivering
+	a.Pending = int64(above) - marked - off.unsettled - (delivering - removed)
 	a.Retrying, a.Held, a.Parked = off.at[streams.InRetry], off.at[streams.InHeld], off.at[streams.InDeadLetters]
 	a.Discarded, a.Gone, a.Problems = off.discarded, off.gone, off.problems
 	sum := a.Delivered + a.Pending + a.Delivering + a.Retrying + a.Held + a.Parked + a.Discarded + a.Gone
@@ -102,24 +127,67 @@ func countOnce(ctx context.Context, store *streams.Store, d streams.Declared, le
 
 // tally counts the events that ever left the hot path.
 type tally struct {
+	since                               uint64
 	source                              streams.Source
 	ledger                              settledMarks
+	present                             func(seq uint64) (bool, error) // whether the source stream still has it
+	running                             map[uint64]bool                // first attempts
 	at                                  map[streams.Place]int64
 	settled, unsettled, purged          int64 // of them, by the ledger; purged ones are not in the source stream any more
 	delivered, discarded, gone, missing int64
 	problems                            []client.AccountProblem
 }
 
-func (t *tally) add(seq uint64, places []streams.Place, last streams.Record) {
+// marked counts the marks of events that the source stream still has: only those are among the ones that are counted there.
+func (t *tally) marked() (n int64, err error) {
+	if t.source.Deleted == 0 && t.source.First <= t.ledger.Floor()+1 {
+		return int64(t.ledger.MarkedCount()), nil
+	}
+	for seq := range t.ledger.Marked() {
+		ok, err := t.present(seq)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// delivering counts the first attempts that run; removed are those of them whose event is not in the source stream any more.
+func (t *tally) delivering() (n, removed int64, err error) {
+	for seq := range t.running {
+		ok, err := t.present(seq)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n++; !ok {
+			removed++
+		}
+	}
+	return n, removed, nil
+}
+
+func (t *tally) add(seq uint64, places []streams.Place, last streams.Record, recorded bool) error {
 	if t.at == nil {
 		t.at = map[streams.Place]int64{}
 	}
-	settled := t.ledger.Settled(seq)
-	if len(places) == 0 && !settled && !last.Final() {
-		return // its move has not been made: it counts where the source stream counts it
+	if len(places) > 0 && (seq > t.source.Last || seq < t.since) {
+		t.problem(seq, "stands in %s, but is no event of stream %s for this function: somebody else wrote it, or the stream lost its end", places[0], t.source.Name)
+		return nil
 	}
+	present, err := t.present(seq)
+	if err != nil {
+		return err
+	}
+	settled := t.ledger.Settled(seq)
+	if len(places) == 0 && !settled && !last.Final() && (present || t.running[seq]) {
+		return nil // its move has not been made: it counts where the source stream counts it
+	}
+	delete(t.running, seq) // it has ended, and only its slot has not been freed
 	switch {
-	case seq < t.source.First:
+	case !present:
 		t.purged++
 	case settled:
 		t.settled++
@@ -132,17 +200,24 @@ func (t *tally) add(seq uint64, places []streams.Place, last streams.Record) {
 		if len(places) > 1 {
 			t.problem(seq, "stands in %s and in %s", places[0], places[1])
 		}
+		if !recorded {
+			t.problem(seq, "stands in %s, and no record says how it came there: somebody else wrote it, or removed its records", places[0])
+		}
 	case last.Kind == streams.RecordDelivered:
 		t.delivered++
 	case last.Kind == streams.RecordDiscarded:
 		t.discarded++
 	case last.Kind == streams.RecordGone:
 		t.gone++
-		t.problem(seq, "was removed by someone else before it was finished")
+		t.problem(seq, "was removed by someone else before it was finished: %s", last.Reason)
+	case !present && !settled:
+		t.gone++
+		t.problem(seq, "was removed from stream %s before it was finished", t.source.Name)
 	default:
 		t.missing++
 		t.problem(seq, "stands nowhere, and nothing says that it was finished (last record: %s of cycle %d)", last.Kind, last.Cycle)
 	}
+	return nil
 }
 
 func (t *tally) problem(seq uint64, format string, args ...any) {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func newHost(store *streams.Store, fns []functions.Function, s services) *host {
 	h.fault = h.report
 	h.orphans = &advisories.Orphans{Store: store, Hosted: func(name string) bool { return h.owner(name) != nil }}
 	h.reader = &advisories.Reader{
-		Store: store, Orphans: h.orphans, Log: s.log, Route: h.route,
+		Store: store, Orphans: h.orphans, Log: s.log, Route: h.route, Wait: s.timing.pulling.expires,
 		Count: func(kind advisories.Kind, verdict string) {
 			s.metrics.advisory(string(kind), advisories.Verdict(verdict))
 		},
@@ -126,7 +127,7 @@ func (h *host) sweepOrphans(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(time.Minute):
+		case <-time.After(cmp.Or(h.timing.sweep, time.Minute)):
 		}
 	}
 }
@@ -167,14 +168,15 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 	if err != nil {
 		return client.Decided{}, err
 	}
-	decision := streams.Decision{Action: d.Action, Cycle: streams.ReadCopy(letter.Header, nil).Cycle, Reason: d.Reason, By: d.By, At: time.Now().UTC()}
-	if d.Cycle != nil && *d.Cycle != decision.Cycle {
-		return client.Decided{}, newProblem(client.Conflict, "dead letter %s stands at cycle %d, not %d", ref.ID(), decision.Cycle, *d.Cycle)
+	stands := streams.ReadCopy(letter.Header, nil).Cycle
+	decision := streams.Decision{Action: d.Action, Cycle: stands, Reason: d.Reason, By: d.By, At: time.Now().UTC()}
+	if d.Cycle != nil {
+		decision.Cycle = *d.Cycle // a stale one is refused, and recorded, by whoever would apply it
 	}
 	decided := client.Decided{ID: ref.ID(), Action: d.Action, Cycle: decision.Cycle, At: decision.At}
 	o := h.owner(d.Function)
 	if o == nil {
-		return h.decideOrphan(ctx, ref, decision, decided)
+		return h.decideOrphan(ctx, ref, decision, decided, stands)
 	}
 	answer := make(chan decisionResult, 1)
 	if err := o.call(ctx, func() { o.waiters[keyOf(ref, decision)] = answer }); err != nil {
@@ -204,16 +206,20 @@ func (h *host) state(ctx context.Context, ref streams.Ref, d streams.Decision) e
 	return err
 }
 
-// decideOrphan ends a dead letter of a function that nobody hosts. A redrive has no handler to go to.
-func (h *host) decideOrphan(ctx context.Context, ref streams.Ref, d streams.Decision, decided client.Decided) (client.Decided, error) {
+// decideOrphan ends a dead letter of a function that nobody hosts; it stands at cycle stands. A redrive has no handler to go to.
+func (h *host) decideOrphan(ctx context.Context, ref streams.Ref, d streams.Decision, decided client.Decided, stands int) (client.Decided, error) {
 	if d.Action != streams.ActionDiscard {
-		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be redriven", ref.Function)
+		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be redriven", ref.Function).
+			WithHint("start a node that hosts %s, or end the dead letter with `siding dlq discard %s`", ref.Function, ref.ID())
 	}
 	if err := h.state(ctx, ref, d); err != nil {
 		return client.Decided{}, err
 	}
 	if err := h.orphans.Decisions(ctx); err != nil {
 		return client.Decided{}, err
+	}
+	if d.Cycle != stands {
+		return client.Decided{}, newProblem(client.Conflict, "dead letter %s: the dead letter stands at cycle %d, not %d", ref.ID(), stands, d.Cycle)
 	}
 	decided.Applied = true
 	return decided, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/streams"
+	"github.com/siding-dev/siding/streams/streamstest"
 )
 
 // world is what outlives a process in a test: the directory, and a log of what handlers saw and did.
@@ -37,7 +38,10 @@ type call struct {
 	ended    bool
 }
 
-func newWorld(t testing.TB) *world { return &world{t: t, dir: scratch(t)} }
+func newWorld(t testing.TB) *world {
+	streamstest.Present()
+	return &world{t: t, dir: scratch(t)}
+}
 
 // scratch is a directory in memory where the system has one. A kill is a copy of the directory here, so nothing hangs on the disk but
 // the time that its syncs take.

@@ -1,17 +1,9 @@
 package runtime
 
 import (
-	"os"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/siding-dev/siding/streams/streamstest"
 )
 
-// TestMain starts the server's access-time service outside every bubble: its goroutine waits on a channel of its package, and inside
-// a bubble that would keep fake time from moving.
-func TestMain(m *testing.M) {
-	ats.Register()
-	code := m.Run()
-	ats.Unregister()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { streamstest.Main(m) }

@@ -70,11 +70,13 @@ type owner struct {
 	abandoned  int
 	stopping   bool
 
+	bounds   streams.Source  // of the source stream at the start
 	fresh    bool            // there was no ledger
 	replayed uint64          // highest source sequence that an earlier process may have begun
 	standing map[uint64]bool // sequences found in a place at the start that the ledger could not mark
 	order    []uint64        // source sequences seen and above the floor, ascending
 	cursor   uint64
+	skipped  uint64 // first sequence that was passed over since the last look at the source stream; 0 = none
 	expected uint64 // next consumer sequence of the source consumer; 1 after a reset
 	// Of the last reset because of a gap: the delivery that showed it, and when.
 	overtaken uint64
@@ -145,8 +147,16 @@ func (o *owner) run(ctx context.Context) error {
 	o.fetch(fetching, o.retry, o.retries, window)
 	o.fetch(fetching, o.decisions, o.decided, 64)
 
-	// A plan that has begun is applied to its end: each of its steps has a time limit of its own.
-	whole := context.WithoutCancel(ctx)
+	// A plan that has begun is applied to its end: each of its steps has a time limit of its own. A store that takes no writes ends that
+	// too, since every step would only wait for its limit, and the store is started again no sooner than we are through.
+	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	unwatch := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); errors.Is(cause, errUnwritable) {
+			giveUp(cause)
+		}
+	})
+	defer unwatch()
 	heartbeat := time.NewTicker(o.store.AckWait() / 3)
 	defer heartbeat.Stop()
 	sweep := make(<-chan time.Time)

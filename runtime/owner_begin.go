@@ -22,6 +22,7 @@ func (o *owner) begin(ctx context.Context) error {
 	if err := o.openLedger(); err != nil {
 		return err
 	}
+	before := o.remember()
 	if err := o.attach(ctx, known); err != nil {
 		return err
 	}
@@ -30,6 +31,9 @@ func (o *owner) begin(ctx context.Context) error {
 		return err
 	}
 	if err := o.survivors(ctx); err != nil {
+		return err
+	}
+	if err := o.lookBack(ctx, before); err != nil {
 		return err
 	}
 	for _, ref := range retry {
@@ -56,6 +60,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	o.bounds = source
 	o.declared = streams.Declared{
 		Name: o.fn.Name, Types: o.fn.Types, Stream: o.fn.Stream, StreamCreated: source.Created, Since: source.Last + 1,
 		OrderBy: o.fn.OrderBy.String(), Attempts: o.fn.Retry.Attempts, Timeout: o.fn.Timeout, Concurrency: o.fn.Concurrency,
@@ -80,7 +85,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 }
 
 // nothingStands refuses to start a function on another stream while events of the old one still stand somewhere: their sequence
-// numbers, which are their identity, mean something else there.
+// numbers, which are their identity, mean something else there. If none stands, what was recorded about the old ones is forgotten.
 func (o *owner) nothingStands(ctx context.Context, before streams.Declared) error {
 	for _, place := range []streams.Place{streams.InRetry, streams.InHeld, streams.InDeadLetters} {
 		refs, err := o.store.Standing(ctx, place, o.fn.Name)
@@ -93,7 +98,7 @@ func (o *owner) nothingStands(ctx context.Context, before streams.Declared) erro
 		}
 	}
 	o.log.Warn("the function's source stream was replaced; it starts anew", "stream", o.fn.Stream, "before", before.Stream)
-	return nil
+	return o.store.ForgetRecords(ctx, o.fn.Name)
 }
 
 // ledgerPath is where the ledger of a function stands.
@@ -177,14 +182,20 @@ func (o *owner) repair(ctx context.Context) ([]streams.Ref, error) {
 	dead := make(map[uint64]streams.Ref, len(letters))
 	for _, ref := range letters {
 		dead[ref.Sequence] = ref
-		o.markStanding(ref.Sequence)
+		if err := o.markStanding(ctx, streams.InDeadLetters, ref); err != nil {
+			return nil, err
+		}
 	}
 	for _, ref := range held {
-		o.markStanding(ref.Sequence)
+		if err := o.markStanding(ctx, streams.InHeld, ref); err != nil {
+			return nil, err
+		}
 	}
 	kept := retry[:0]
 	for _, ref := range retry {
-		o.markStanding(ref.Sequence)
+		if err := o.markStanding(ctx, streams.InRetry, ref); err != nil {
+			return nil, err
+		}
 		letter, double := dead[ref.Sequence]
 		if double {
 			stays, err := o.repairDouble(ctx, ref, letter)
@@ -209,7 +220,11 @@ func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (st
 	if err != nil {
 		return false, err
 	}
-	stays = streams.ReadCopy(a.Header, nil).Cycle > streams.ReadCopy(b.Header, nil).Cycle
+	inRetry, parked := streams.ReadCopy(a.Header, nil), streams.ReadCopy(b.Header, nil)
+	if !inRetry.Ours() || !parked.Ours() {
+		return inRetry.Ours(), nil // no double: somebody else wrote one of them
+	}
+	stays = inRetry.Cycle > parked.Cycle
 	o.log.Info("a crash in the middle of a move: the event stood in RETRY and among the dead letters", "event", retry.ID(), "stays_in_retry", stays)
 	if stays {
 		return true, o.store.Delete(ctx, b.Stream, b.Sequence)
@@ -217,13 +232,24 @@ func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (st
 	return false, o.store.Delete(ctx, a.Stream, a.Sequence)
 }
 
-// markStanding notes that the source stream's copy of an event is settled because it stands elsewhere.
-func (o *owner) markStanding(seq uint64) {
-	var err error
-	o.store.Gated("mark", func() { err = o.ledger.Mark(seq) })
-	if err != nil {
-		o.standing[seq] = true
+// markStanding notes that the source stream's copy of an event is settled because it stands elsewhere. Where no earlier mark says so, what
+// stands there is looked at: only a copy of ours counts.
+func (o *owner) markStanding(ctx context.Context, place streams.Place, ref streams.Ref) error {
+	if o.ledger.Settled(ref.Sequence) {
+		return nil
 	}
+	m, err := o.store.Last(ctx, place.Stream(ref.Function), place.Subject(ref))
+	if isNotFound(err) || err == nil && !streams.ReadCopy(m.Header, nil).Ours() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o.store.Gated("mark", func() { err = o.ledger.Mark(ref.Sequence) })
+	if err != nil {
+		o.standing[ref.Sequence] = true
+	}
+	return nil
 }
 
 // survivors looks at the attempts that were running when the process died. Each gets one record of class crash, which is not
@@ -264,25 +290,33 @@ func (o *owner) survivor(ctx context.Context, run streams.RunningSlot) error {
 // contiguous checks that no delivery of the source stream got lost between the server and us: the floor must never pass an event that
 // nobody has seen. On a gap everything above the ack floor is asked for again.
 func (o *owner) contiguous(ctx context.Context, d delivered) bool {
-	switch n := d.meta.Sequence.Consumer; {
+	n := d.meta.Sequence.Consumer
+	switch {
 	case n == o.expected:
 		o.expected++
 		return true
-	case o.expected == 1 && n != 1: // still from before the reset
-		return false
+	case o.expected == 1 && n > o.overtaken && time.Since(o.asked) < onTheirWay:
+		return false // from before we asked; at the start there is no such thing
 	}
-	o.log.Warn("a delivery was lost on its way; asking again for everything that is not settled", "expected", o.expected, "got", d.meta.Sequence.Consumer)
+	o.log.Warn("a delivery was lost on its way; asking again for everything that is not settled", "expected", o.expected, "got", n)
 	if err := o.store.Reset(ctx, o.declared.Stream, o.fn.Name); err != nil {
 		o.fault(err)
 		return false
 	}
-	o.expected = 1
+	o.expected, o.overtaken, o.asked = 1, n, time.Now()
 	return false
 }
+
+// onTheirWay is how long deliveries from before a reset can still come in. One that comes later, with nothing before it, shows that
+// the first one after the reset got lost too.
+const onTheirWay = time.Second
 
 // seen notes a source sequence. They arrive in ascending order, except for redeliveries.
 func (o *owner) seen(seq uint64) {
 	if seq > o.cursor {
+		if seq > o.cursor+1 && o.skipped == 0 {
+			o.skipped = o.cursor + 1
+		}
 		o.cursor = seq
 		o.order = append(o.order, seq)
 		o.ledger.SetCursor(seq)

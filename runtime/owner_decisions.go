@@ -70,8 +70,21 @@ func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Mes
 	if err != nil {
 		return nil, decisionResult{}, err
 	}
-	if cycle := streams.ReadCopy(letter.Header, nil).Cycle; cycle != d.Cycle {
-		return o.planAfterwards(ctx, ref, m, d, fmt.Sprintf("the dead letter stands at cycle %d, not %d", cycle, d.Cycle))
+	stands := streams.ReadCopy(letter.Header, nil)
+	if stands.Cycle != d.Cycle {
+		return o.planAfterwards(ctx, ref, m, d, fmt.Sprintf("the dead letter stands at cycle %d, not %d", stands.Cycle, d.Cycle))
+	}
+	switch {
+	case stands.Ours():
+	case d.Action == streams.ActionRedrive:
+		return o.planAfterwards(ctx, ref, m, d, "it was not written by siding and is no event: hint: discard it")
+	default:
+		// It was never an event, so there is none to be recorded as ended.
+		return []step{
+			{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+			{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
+			{kind: stepDelete, stream: m.Stream, sequence: m.Sequence},
+		}, decisionResult{applied: true}, nil
 	}
 	it := &item{ref: ref, header: letter.Header, cycle: d.Cycle}
 	if e, err := streams.Decode(letter.Header, letter.Data); err == nil {

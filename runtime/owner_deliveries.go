@@ -16,9 +16,14 @@ func (o *owner) onEvent(ctx context.Context, d delivered) {
 		return
 	}
 	seq := d.meta.Sequence.Stream
-	if it := o.items[seq]; it != nil { // redelivered within one life: only the ack handle is new
-		if it.retry == 0 {
+	if it := o.items[seq]; it != nil { // redelivered: only the ack handle is new
+		switch {
+		case it.retry == 0:
 			it.msg = d.msg
+		case o.ledger.Settled(seq) || o.standing[seq]:
+			o.seen(seq)
+			o.store.Ack(d.msg)
+			o.advance()
 		}
 		d.credits.put(1)
 		return
@@ -151,6 +156,11 @@ func (o *owner) onRetry(ctx context.Context, d delivered) {
 		return
 	}
 	copied := streams.ReadCopy(d.msg.Headers(), d.msg.Data())
+	if !copied.Ours() {
+		o.log.Error("a message in RETRY was not written by siding; it is left there", "subject", d.msg.Subject())
+		d.credits.put(1)
+		return
+	}
 	seq := d.meta.Sequence.Stream
 	it := o.items[ref.Sequence]
 	switch {
@@ -194,7 +204,10 @@ func (o *owner) take(it *item, d delivered, c streams.Copy) {
 	delete(o.held, it.ref.Sequence)
 	it.release()
 	it.msg, it.deliveries, it.dead, it.redelivered = d.msg, int(d.meta.NumDelivered), false, true
-	it.header, it.data, it.stored, it.credits = c.Header, c.Data, d.meta.Timestamp, d.credits
+	it.credits = d.credits
+	if !c.Referenced { // what stands by reference is read from where it stands, when an attempt needs it
+		it.header, it.data = c.Header, c.Data
+	}
 }
 
 // continueRetry does what is next for a copy that RETRY has delivered.

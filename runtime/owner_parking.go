@@ -54,6 +54,20 @@ func (o *owner) copyOf(ctx context.Context, it *item) (streams.Copy, error) {
 	return c, err
 }
 
+// origin finds out on which subject, and when, the event was stored: a life that found it in RETRY was not told. A source stream that
+// does not have it any more leaves both empty.
+func (o *owner) origin(ctx context.Context, it *item) error {
+	if it.subject != "" {
+		return nil
+	}
+	m, err := o.store.Get(ctx, o.declared.Stream, it.ref.Sequence)
+	if isNotFound(err) {
+		return nil
+	}
+	it.subject, it.stored = m.Subject, m.Time
+	return err
+}
+
 // missing is an event that stands nowhere although nobody finished it. Siding never does that: somebody deleted it.
 func (o *owner) missing(it *item) {
 	o.log.Error("an event that was not finished has disappeared; `siding account` names it", "event", it.ref.ID())
@@ -69,6 +83,9 @@ func (o *owner) park(ctx context.Context, it *item, cause advisories.Cause, by s
 		return []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
 			records, err := o.store.Records(ctx, o.fn.Name, it.ref.Sequence)
 			if err != nil {
+				return nil, err
+			}
+			if err := o.origin(ctx, it); err != nil {
 				return nil, err
 			}
 			h := it.history
@@ -176,6 +193,9 @@ func (o *owner) sweep(ctx context.Context) {
 			o.missing(it)
 		}
 	}
+	if err := o.lookAhead(ctx); err != nil {
+		o.fault(err)
+	}
 	o.measure(ctx)
 }
 
@@ -189,6 +209,9 @@ func (o *owner) adoptStanding(ctx context.Context, ref streams.Ref) {
 		return // gone meanwhile, or for the next sweep
 	}
 	c := streams.ReadCopy(m.Header, nil)
+	if !c.Ours() {
+		return // the account names it
+	}
 	it := o.adopt(ref, c, m.Sequence)
 	it.since = time.Now()
 	o.items[ref.Sequence] = it

@@ -13,7 +13,9 @@ import (
 // onResult decides what an attempt came to.
 func (o *owner) onResult(ctx context.Context, j *job) {
 	it := j.it
-	if it.job != j { // given up as stuck while the result was on its way
+	if it.job != j { // given up as stuck, long ago or while the result was on its way
+		o.abandoned--
+		o.metrics.overdue(o.fn.Name, o.abandoned)
 		return
 	}
 	delete(o.attempting, it.ref.Sequence)
@@ -60,6 +62,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 // failed writes the record of a failed attempt, and then does what the record says. Whatever dies after the record, the record
 // alone tells the next process how to go on.
 func (o *owner) failed(ctx context.Context, it *item, r streams.Record) {
+	r = r.Bounded() // the history keeps the last one in memory
 	it.history.Add(r)
 	o.do(ctx, it, []step{{kind: stepRecord, record: r}}, func() {
 		o.endSlot(it)

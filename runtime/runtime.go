@@ -43,6 +43,7 @@ type Runtime struct {
 	host    atomic.Pointer[host] // nil while there is none: before the start, and while a store recovers
 	begun   chan struct{}        // closed when the functions run for the first time
 	address atomic.Value         // string: where the HTTP API listens
+	clients atomic.Value         // string: where NATS clients may connect
 }
 
 // New checks the functions and returns a node that hosts them. It touches nothing yet. The error joins everything that is wrong
@@ -89,6 +90,12 @@ func (r *Runtime) HTTPAddr() string {
 	return address
 }
 
+// NATSAddr is the URL for NATS clients, "" before there is one and on a node without a listener.
+func (r *Runtime) NATSAddr() string {
+	url, _ := r.clients.Load().(string)
+	return url
+}
+
 // Run runs the node until ctx ends, and then stops it in order: no new attempts, running ones finish within the grace time, the
 // store is closed. It returns nil after that.
 func (r *Runtime) Run(ctx context.Context) error {
@@ -115,6 +122,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 			r.log.Warn("closing the store", "err", err)
 		}
 	}()
+	r.clients.Store(node.Addr())
 	var listener net.Listener
 	if r.cfg.HTTP != "" && r.cfg.HTTP != "off" {
 		if listener, err = listenHTTP(ctx, r.cfg.HTTP); err != nil {

@@ -21,7 +21,8 @@ type Accepted struct {
 	Duplicate bool
 }
 
-// message renders an event for EVENTS, or says why the store does not take it: *InvalidError or ErrTooLarge.
+// message renders an event for EVENTS, or says why the store does not take it: *InvalidError or ErrTooLarge. An event that was let
+// in by Check must not be refused by Accept, so its size is taken without what is added in between: hop, and the trace context.
 func (s *Store) message(e event.Event, hop nats.Header) (*nats.Msg, error) {
 	subject, err := EventSubject(e.Type())
 	if err != nil {
@@ -31,14 +32,20 @@ func (s *Store) message(e event.Event, hop nats.Header) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(header, hop)
 	m := &nats.Msg{Subject: subject, Header: header, Data: data}
-	if size := m.Size() - len(data); size > MaxEventHeader {
-		return nil, fmt.Errorf("attributes of %d bytes: at most %d: %w", size, MaxEventHeader, ErrTooLarge)
+	size := m.Size()
+	for _, name := range []string{"ce-traceparent", "ce-tracestate"} {
+		if v := header.Get(name); v != "" && len(v) <= maxTraceState {
+			size -= len(name) + len(": ") + len(v) + len("\r\n")
+		}
 	}
-	if limit := int(MaxEventSize(s.limits.MaxPayload)); m.Size() > limit {
-		return nil, fmt.Errorf("event of %d bytes: at most %d: %w", m.Size(), limit, ErrTooLarge)
+	if attributes := size - len(data); attributes > MaxEventHeader {
+		return nil, fmt.Errorf("attributes of %d bytes: at most %d: %w", attributes, MaxEventHeader, ErrTooLarge)
 	}
+	if limit := int(MaxEventSize(s.limits.MaxPayload)); size > limit {
+		return nil, fmt.Errorf("event of %d bytes: at most %d: %w", size, limit, ErrTooLarge)
+	}
+	maps.Copy(header, hop)
 	return m, nil
 }
 

@@ -90,6 +90,7 @@ type Source struct {
 	Created time.Time
 	First   uint64
 	Last    uint64
+	Deleted int // sequences between First and Last that were removed one by one
 }
 
 // Source reads a source stream's identity and bounds; ErrNotFound when there is none.
@@ -104,5 +105,5 @@ func (s *Store) Source(ctx context.Context, name string) (Source, error) {
 		return Source{}, fmt.Errorf("stream %s: %w", name, err)
 	}
 	info := st.CachedInfo()
-	return Source{Name: name, Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}, nil
+	return Source{Name: name, Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Deleted: info.State.NumDeleted}, nil
 }

@@ -122,7 +122,10 @@ func ParseAttemptSubject(subject string) (function string, sequence uint64, ok b
 	rest, found := strings.CutPrefix(subject, attemptPrefix)
 	function, number, two := strings.Cut(rest, ".")
 	sequence, err := strconv.ParseUint(number, 10, 64)
-	return function, sequence, found && two && err == nil
+	if !found || !two || err != nil || function == "" || sequence == 0 || strconv.FormatUint(sequence, 10) != number {
+		return "", 0, false
+	}
+	return function, sequence, true
 }
 
 // AuditSubject returns the subject of a function's audit events.

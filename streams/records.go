@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -57,9 +59,38 @@ func (r Record) Final() bool {
 	return r.Kind == RecordDelivered || r.Kind == RecordDiscarded || r.Kind == RecordGone
 }
 
+// Bounds of a record's texts in bytes. They leave something for a dead letter to cut and to mark as cut.
+const (
+	maxRecordText  = 8 << 10
+	maxRecordStack = 16 << 10
+	maxRecordBrief = 1 << 10
+)
+
+// Bounded is the record with its texts cut. They come from handlers and have any length, and a record that did not fit into a
+// message could never be written: its event would stand still for ever.
+func (r Record) Bounded() Record {
+	r.Error, r.Reason, r.By = cutText(r.Error, maxRecordText), cutText(r.Reason, maxRecordText), cutText(r.By, maxRecordBrief)
+	r.Stack, r.Code = cutText(r.Stack, maxRecordStack), cutText(r.Code, maxRecordBrief)
+	return r
+}
+
+// cutText shortens a text to n bytes without splitting a character. Bytes that are no text at all are cut anywhere.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for at := n; at > n-utf8.UTFMax; at-- {
+		if utf8.RuneStart(s[at]) {
+			return strings.Clone(s[:at])
+		}
+	}
+	return strings.Clone(s[:n])
+}
+
 // Append writes an attempt record. Writing the same one again (same event, cycle, attempt and kind) within the dedupe window
 // changes nothing, so a repeat after a lost answer is safe.
 func (s *Store) Append(ctx context.Context, r Record) error {
+	r = r.Bounded()
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -78,26 +109,32 @@ func (s *Store) Append(ctx context.Context, r Record) error {
 // MaxRecords bounds how many records of one event are read back: the newest ones are what decides.
 const MaxRecords = 2048
 
-// Records reads all attempt records of one event in the order in which they were written.
+// Records reads the attempt records of one event in the order in which they were written, the newest MaxRecords of them.
 func (s *Store) Records(ctx context.Context, function string, sequence uint64) ([]Record, error) {
 	subject := AttemptSubject(function, sequence)
 	var records []Record
-	next := uint64(1)
-	for len(records) < MaxRecords {
+	for next := uint64(1); ; {
 		m, err := s.Next(ctx, AttemptsStream, next, subject)
 		if errors.Is(err, ErrNotFound) {
-			return records, nil
+			return records[max(0, len(records)-MaxRecords):], nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		var r Record
-		if err := json.Unmarshal(m.Data, &r); err == nil {
+		if r, ok := readRecord(m.Data, function, sequence); ok {
 			records = append(records, r)
+		}
+		if len(records) == 2*MaxRecords {
+			records = append(records[:0], records[MaxRecords:]...)
 		}
 		next = m.Sequence + 1
 	}
-	return records, nil
+}
+
+// readRecord reads a record of an event; ok is false for what is none. A guest can make the server publish its answers at any subject.
+func readRecord(data []byte, function string, sequence uint64) (r Record, ok bool) {
+	err := json.Unmarshal(data, &r)
+	return r, err == nil && r.Kind != "" && r.Function == function && r.Sequence == sequence
 }
 
 // LastRecord reads the newest record of one event; ok is false when it has none.
@@ -109,10 +146,14 @@ func (s *Store) LastRecord(ctx context.Context, function string, sequence uint64
 	if err != nil {
 		return Record{}, false, err
 	}
-	if err := json.Unmarshal(m.Data, &r); err != nil {
-		return Record{}, false, fmt.Errorf("record of %s/%d: %w", function, sequence, err)
+	if r, ok := readRecord(m.Data, function, sequence); ok {
+		return r, true, nil
 	}
-	return r, true, nil
+	records, err := s.Records(ctx, function, sequence)
+	if err != nil || len(records) == 0 {
+		return Record{}, false, err
+	}
+	return records[len(records)-1], true, nil
 }
 
 // Recorded lists the sequences of a function that have attempt records, which are exactly those that ever left the hot path.
@@ -130,6 +171,19 @@ func (s *Store) Recorded(ctx context.Context, function string) (map[uint64]uint6
 	return counts, nil
 }
 
+// ForgetRecords removes all attempt records of a function, whose source stream is not the one that their sequences count in.
+func (s *Store) ForgetRecords(ctx context.Context, function string) error {
+	return s.do(ctx, "forget records", func(ctx context.Context) error {
+		err := s.read(ctx, AttemptsStream, func(st jetstream.Stream) error {
+			return st.Purge(ctx, jetstream.WithPurgeSubject(AttemptFilter(function)))
+		})
+		if err != nil {
+			return fmt.Errorf("records of %s: forget: %w", function, err)
+		}
+		return nil
+	})
+}
+
 // AuditEntry is one entry of the audit stream, stored as a CloudEvent of type `siding.<action>`.
 type AuditEntry struct {
 	Action   string // parked, redriven, discarded, refused, suspended …
@@ -145,7 +199,8 @@ type AuditEntry struct {
 // Audit writes an entry; the same one written again within the dedupe window changes nothing.
 func (s *Store) Audit(ctx context.Context, a AuditEntry) error {
 	data, err := json.Marshal(map[string]any{
-		"function": a.Function, "sequence": a.Sequence, "cycle": a.Cycle, "by": a.By, "reason": a.Reason, "detail": a.Detail,
+		"function": a.Function, "sequence": a.Sequence, "cycle": a.Cycle,
+		"by": cutText(a.By, maxRecordBrief), "reason": cutText(a.Reason, maxRecordText), "detail": a.Detail,
 	})
 	if err != nil {
 		return err

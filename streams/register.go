@@ -35,7 +35,8 @@ const (
 	referenceHeader = "Siding-Reference"
 )
 
-// message renders the copy for a register. What does not fit into maxPayload bytes stands there by reference.
+// message renders the copy for a register. What does not fit into maxPayload bytes, or has more headers than leave room for a
+// report, stands there by reference.
 func (c Copy) message(place Place, ref Ref, maxPayload int) *nats.Msg {
 	m := &nats.Msg{Subject: place.Subject(ref), Header: nats.Header{}}
 	own := nats.Header{
@@ -51,8 +52,9 @@ func (c Copy) message(place Place, ref Ref, maxPayload int) *nats.Msg {
 	}
 	if !c.Referenced {
 		m.Header, m.Data = CopyHeader(c.Header), c.Data
+		wide := m.Size()-len(m.Subject)-len(m.Data) > MaxEventHeader+publishRoom // which no accepted event is
 		maps.Copy(m.Header, own)
-		if m.Size() <= maxPayload {
+		if !wide && m.Size() <= maxPayload {
 			return m
 		}
 	}
@@ -69,6 +71,10 @@ func ReadCopy(h nats.Header, data []byte) Copy {
 	c.Key = percentDecode(h.Get(keyHeader))
 	return c
 }
+
+// Ours reports whether a copy that was read is one that Siding wrote. A guest can make the server publish its answers at any subject,
+// so that a bare PubAck may stand in a register; it has no headers.
+func (c Copy) Ours() bool { return c.Source != "" }
 
 // Resolve fetches the headers and the body of a copy that stands by reference.
 func (s *Store) Resolve(ctx context.Context, ref Ref, c Copy) (nats.Header, []byte, error) {
@@ -88,7 +94,7 @@ type Placed struct {
 
 // Place writes a copy into its register and settles every race with what may stand there. JetStream checks the expected sequence
 // of the subject, so a write either creates, replaces exactly what was read, or changes nothing:
-// the same cycle stands there → done already; a lower one → replaced; a higher one → ours is stale.
+// the same cycle stands there → done already; a lower one, or what is not ours at all → replaced; a higher one → ours is stale.
 // Any error means: not written.
 func (s *Store) Place(ctx context.Context, place Place, ref Ref, c Copy) (Placed, error) {
 	m := c.message(place, ref, s.maxCopy())
@@ -109,10 +115,12 @@ func (s *Store) Place(ctx context.Context, place Place, ref Ref, c Copy) (Placed
 		if err != nil {
 			return Placed{}, err
 		}
-		switch there := ReadCopy(stands.Header, nil).Cycle; {
-		case there == c.Cycle:
+		switch there := ReadCopy(stands.Header, nil); {
+		case !there.Ours():
+			// Not a copy of the event: it must not be taken for one.
+		case there.Cycle == c.Cycle:
 			return Placed{Sequence: stands.Sequence, Already: true}, nil
-		case there > c.Cycle:
+		case there.Cycle > c.Cycle:
 			return Placed{Sequence: stands.Sequence, Stale: true}, nil
 		}
 		expect = stands.Sequence

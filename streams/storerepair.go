@@ -2,6 +2,7 @@ package streams
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,10 @@ import (
 // other. Killed in between while a configuration is changed, the stream's checksum is that of the old one; the new
 // checksum is written. Killed while a stream is created or deleted, a folder without a configuration stays; it goes,
 // unless it holds messages: those are never removed here, and the start is refused.
+//
+// A consumer's state is one file, which a power loss can leave zeroed or short. JetStream does not start such a consumer, and
+// refuses to make one of its name while the file is there. Its folder goes: where it was is lost already, and a function's
+// owner makes its own again behind the last event that the ledger calls settled.
 func repairStore(store string, log *slog.Logger) error {
 	metas, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*"))
 	if err != nil {
@@ -32,7 +37,11 @@ func repairStore(store string, log *slog.Logger) error {
 		if strings.HasPrefix(filepath.Base(dir), ".") {
 			continue
 		}
-		if err := repairStream(dir, log); err != nil {
+		err := repairStream(dir, log)
+		if err == nil {
+			err = repairConsumers(dir, log)
+		}
+		if err != nil {
 			return fmt.Errorf("stream %s: %w", filepath.Base(dir), err)
 		}
 	}
@@ -70,6 +79,68 @@ func repairStream(dir string, log *slog.Logger) error {
 	}
 	log.Warn("completing a change of a stream's configuration that was cut off", slog.String("stream", name))
 	return replaceFile(dir, "meta.sum", []byte(want))
+}
+
+func repairConsumers(dir string, log *slog.Logger) error {
+	states, err := filepath.Glob(filepath.Join(dir, "obs", "*", "o.dat"))
+	if err != nil {
+		return err
+	}
+	for _, path := range states {
+		state, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if readableConsumerState(state) {
+			continue
+		}
+		consumer := filepath.Dir(path)
+		log.Warn("removing a consumer whose state is damaged", slog.String("stream", filepath.Base(dir)), slog.String("consumer", filepath.Base(consumer)))
+		if err := os.RemoveAll(consumer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readableConsumerState reports whether JetStream can read a consumer's state: a magic byte and a version, the ack floor and what
+// was delivered (two numbers each), what is pending and what was redelivered. An empty file is no state yet.
+func readableConsumerState(b []byte) bool {
+	const magic = 22
+	if len(b) == 0 {
+		return true
+	}
+	if len(b) < 2 || b[0] != magic || b[1] < 1 || b[1] > 2 {
+		return false
+	}
+	version := b[1]
+	b = b[2:]
+	whole := true
+	number := func() uint64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			whole = false
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	for range 4 {
+		number()
+	}
+	if pending := number(); pending > 0 {
+		number() // the time that the others count from; signed or not, it takes the same bytes
+		for ; pending > 0 && whole; pending-- {
+			for range 1 + version { // sequence, in version 2 also the consumer's, and time
+				number()
+			}
+		}
+	}
+	for redelivered := number(); redelivered > 0 && whole; redelivered-- {
+		number()
+		number()
+	}
+	return whole
 }
 
 // metaSum is the checksum that JetStream expects beside a stream's configuration.

@@ -16,6 +16,12 @@ const (
 	// copyRoom is what a copy of an event may add to it: our own headers, and room for the protocol around them.
 	copyRoom = 128 << 10
 
+	// publishRoom is what a publish adds to an event: its message id, the stream that it is for, and trace contexts.
+	publishRoom = 4 << 10
+
+	// maxTraceState is the longest traceparent or tracestate that does not count as a part of an event.
+	maxTraceState = 512
+
 	// MaxEventHeader is the largest header block of an accepted event in bytes.
 	MaxEventHeader = 32 << 10
 
@@ -53,7 +59,7 @@ func topology(l Limits) []jetstream.StreamConfig {
 		{
 			Name: EventsStream, Subjects: []string{eventsPrefix + ">"},
 			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
-			MaxBytes: l.eventBytes(), MaxMsgSize: MaxEventSize(l.MaxPayload), Duplicates: DedupeWindow, AllowDirect: true,
+			MaxBytes: l.eventBytes(), MaxMsgSize: MaxEventSize(l.MaxPayload) + publishRoom, Duplicates: DedupeWindow, AllowDirect: true,
 		},
 		register(RetryStream, InRetry, jetstream.WorkQueuePolicy),
 		register(DecisionsStream, InDecisions, jetstream.WorkQueuePolicy),

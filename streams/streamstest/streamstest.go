@@ -22,7 +22,7 @@ import (
 //	again := streamstest.New(t, streamstest.Dir(node.Dir()))
 func New(t testing.TB, opts ...func(*streams.Config)) *streams.Node {
 	t.Helper()
-	Clock(t)
+	Present()
 	var cfg streams.Config
 	for _, opt := range opts {
 		opt(&cfg)

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/siding-dev/siding/functions"
+)
+
+var (
+	errPark    = errors.New("parked as the script asks")
+	errDiscard = errors.New("discarded as the script asks")
+)
+
+// play makes one attempt as a script says: words that are done one after the other until one of them ends it. The script is the
+// function's, else the event's.
+//
+//	slow=D         take the duration D
+//	wait=F         wait until the file F exists
+//	hang           never return, not even when the attempt is cancelled
+//	panic          panic
+//	fail=N         fail while the attempt's number is at most N
+//	fail-until=F   fail unless the file F exists
+//	fail-one-in=N  fail always, for one in N events and cycles
+//	park-until=F   park unless the file F exists
+//	park-one-in=N  park one in N events and cycles
+//	park-type=T    park events of the type T
+//	discard        discard
+//
+// What depends on chance depends on event and cycle alone, so that an attempt that a crash repeats ends in the same way.
+func play(ctx context.Context, script string, e functions.Event) error {
+	if script == "" {
+		script, _ = e.Extensions()["do"].(string)
+	}
+	a := functions.AttemptFrom(ctx)
+	for word := range strings.FieldsSeq(script) {
+		verb, value, _ := strings.Cut(word, "=")
+		var err error
+		switch verb {
+		case "slow":
+			err = slow(ctx, value)
+		case "wait":
+			err = wait(ctx, value)
+		case "hang":
+			select {}
+		case "panic":
+			panic("as the script asks")
+		case "fail":
+			err = failed(a.Number <= number(value), a)
+		case "fail-until":
+			err = failed(!exists(value), a)
+		case "fail-one-in":
+			err = failed(oneIn(value, "fail", e, a), a)
+		case "park-until":
+			err = parked(!exists(value))
+		case "park-one-in":
+			err = parked(oneIn(value, "park", e, a))
+		case "park-type":
+			err = parked(e.Type() == value)
+		case "discard":
+			err = functions.Discard(errDiscard)
+		default:
+			err = functions.Park(fmt.Errorf("script %q: %q is no word of it", script, verb))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func failed(yes bool, a functions.Attempt) error {
+	if !yes {
+		return nil
+	}
+	return fmt.Errorf("attempt %d fails as the script asks", a.Number)
+}
+
+func parked(yes bool) error {
+	if !yes {
+		return nil
+	}
+	return functions.Park(errPark)
+}
+
+func slow(ctx context.Context, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return functions.Park(err)
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func wait(ctx context.Context, path string) error {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !exists(path) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func number(value string) int {
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func oneIn(value, salt string, e functions.Event, a functions.Attempt) bool {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s %d", salt, e.ID(), a.Cycle)
+	return h.Sum64()%uint64(number(value)) == 0
+}
