@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,12 +43,7 @@ func read(t *testing.T, s *streams.Store, o *offers, log *slog.Logger, hosted ..
 	t.Helper()
 	c := &counted{}
 	orphans := &Orphans{Store: s, Hosted: func(function string) bool {
-		for _, h := range hosted {
-			if h == function {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(hosted, function)
 	}}
 	r := &Reader{Store: s, Orphans: orphans, Route: o.route, Count: c.count, Log: log}
 	ctx, cancel := context.WithCancel(t.Context())

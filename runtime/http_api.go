@@ -23,10 +23,9 @@ type api struct {
 	log     *slog.Logger
 }
 
-func (a *api) ready(w http.ResponseWriter, r *http.Request) error {
+func (a *api) ready(w http.ResponseWriter, _ *http.Request) error {
 	if err := a.backend.ready(); err != nil {
-		var p *problem
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*problem](err); ok {
 			return p
 		}
 		return newProblem(client.Unavailable, "not ready: %v", err)

@@ -49,7 +49,7 @@ func TestDeadLetterIsShownInUTCWithAllItsFields(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatalf("%v in %s", err, w.Body)
 	}
-	for _, name := range strings.Fields(`id function event_id source type key sequence cause class code error attempts cycle
+	for name := range strings.FieldsSeq(`id function event_id source type key sequence cause class code error attempts cycle
 		parked_at first_failed_at last_failed_at parked_by trace_id held version history stack stream subject truncated attributes data`) {
 		if _, ok := got[name]; !ok {
 			t.Errorf("field %s: got none in %s", name, w.Body)

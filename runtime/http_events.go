@@ -106,8 +106,7 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, mode eventMode) (
 			WithHint("send the body as it is")
 	}
 	body, err := readBody(w, r, in.bodyLimit(mode))
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, newProblem(client.TooLarge, "body: longer than %d bytes", tooLong.Limit).WithHint("%s", in.sizeHint(mode))
 	}
 	if err != nil {

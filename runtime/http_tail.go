@@ -36,7 +36,7 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := &tailWriter{w: w, conn: http.NewResponseController(w)}
 	if err := out.line(nil); err != nil {
-		return nil //nolint:nilerr // The reader has gone: there is nobody to answer.
+		return nil
 	}
 	stopping, _ := ctx.Value(shutdownKey{}).(<-chan struct{})
 	var heart sync.WaitGroup
@@ -47,7 +47,7 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 		return out.line(d.UTC())
 	})
 	if err == nil || ctx.Err() != nil {
-		return nil //nolint:nilerr // The reader has gone or the node stops: no news.
+		return nil
 	}
 	p, known := problemOf(err)
 	if !known {

@@ -267,7 +267,7 @@ func (h *host) tailOne(ctx context.Context, function string, next map[string]uin
 			return nil
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the reader has gone
 		}
 		if err != nil {
 			return err

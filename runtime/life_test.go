@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/streams"
@@ -51,7 +52,7 @@ func scratch(t testing.TB) string {
 	if _, err := os.Stat(memory); err != nil {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(memory, "siding-test-")
+	dir, err := os.MkdirTemp(memory, "siding-test-") //nolint:usetesting // t.TempDir is on the disk
 	if err != nil {
 		t.Fatal(err)
 	}

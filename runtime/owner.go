@@ -139,7 +139,7 @@ func (o *owner) run(ctx context.Context) error {
 	defer cancel(functions.ErrStopping)
 	defer close(o.jobs)
 	for range o.fn.Concurrency {
-		go o.work() // ends with o.jobs, or after its handler was given up
+		go o.work() //nolint:contextcheck // it ends with o.jobs, or after its handler was given up
 	}
 	fetching, stopFetching := context.WithCancel(ctx)
 	defer stopFetching()

@@ -29,7 +29,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	if e.result.Outcome == functions.Retried && e.result.Class != functions.ClassStopping {
 		delay, again = o.fn.Retry.Next(e.number, it.history.CycleFailed, e.at, e.result.After, o.random())
 	}
-	j.span.end(e.result, delay)
+	j.span.end(e.result, delay) //nolint:contextcheck // a span is no part of the owner's context
 	e.span = j.span.ref()
 	switch {
 	case e.span != (spanRef{}):
@@ -150,7 +150,7 @@ func (o *owner) onStuck(ctx context.Context, it *item) {
 	delete(o.attempting, it.ref.Sequence)
 	o.abandoned++
 	o.metrics.overdue(o.fn.Name, o.abandoned)
-	go o.work()
+	go o.work() //nolint:contextcheck // like the worker that it replaces
 	now := time.Now()
 	e := ended{
 		number: j.attempt.Number, started: it.since, at: now, trace: traceIDOf(o.traced(it)), version: o.fn.Version, boot: o.ledger.Boot(),

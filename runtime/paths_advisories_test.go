@@ -158,9 +158,14 @@ func TestAnAdvisoryForARunningAttemptCostsNone(t *testing.T) {
 				<-l.host.started
 				l.send(1)
 				time.Sleep(5 * time.Second) // the second attempt runs
-				l.advise(streams.RetryStream, "f", l.copyInRetry())
+				before := l.copyInRetry()
+				l.advise(streams.RetryStream, "f", before)
 				time.Sleep(time.Second)
 				wantLines(t, l.host.metrics, `siding_advisories_total{kind="max_deliveries",verdict="mark_dead"} 1`)
+				time.Sleep(5500 * time.Millisecond) // it has failed, and waits for the third
+				if after := l.copyInRetry(); after == before {
+					t.Errorf("got the copy %d that JetStream has given up, want a new one", after)
+				}
 				a := l.settle("f")
 				w.wantAttempts(t, "1", 1, 2, 3, 4)
 				w.wantTimes(t, "1", 0, time.Second, 12*time.Second, 13*time.Second)

@@ -117,7 +117,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // ctx has ended by then
 		if err := node.Close(); err != nil {
 			r.log.Warn("closing the store", "err", err)
 		}
@@ -193,7 +193,7 @@ func listenHTTP(ctx context.Context, address string) (net.Listener, error) {
 // serve answers HTTP until ctx ends, and lets requests finish.
 func (r *Runtime) serve(ctx context.Context, listener net.Listener, node *streams.Node) error {
 	handler := newHTTPHandler(r, httpOptions{token: r.cfg.Token, log: r.log, maxEvent: int64(streams.MaxEventSize(node.MaxPayload()))})
-	server := newHTTPServer(handler, r.log)
+	server := newHTTPServer(handler, r.log) //nolint:contextcheck // requests outlive ctx by the time that Shutdown gives them
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -119,9 +120,7 @@ func TestOneEventIsOneTrace(t *testing.T) {
 			_, header, published := rec.tracer.publish(t.Context(), incoming, e)
 			published(42, false, nil)
 			stored := nats.Header{"ce-traceparent": {e.Extensions()[traceparent].(string)}}
-			for k, v := range header {
-				stored[k] = v
-			}
+			maps.Copy(stored, header)
 			if got := stored["traceparent"]; len(got) != 1 {
 				t.Fatalf("got traceparent %q, want exactly one", got)
 			}
@@ -358,7 +357,7 @@ func TestRepeatedPublishesDoNotShareASpanID(t *testing.T) {
 	if got, want := headerContext(headers[1], "").SpanID(), spans[1].SpanContext.SpanID(); got != want {
 		t.Errorf("stored header names span %s, want the publish that stored it %s", got, want)
 	}
-	if spans[0].Status.Code != codes.Error || attributesOf(spans[2].Attributes)["siding.duplicate"] != true {
+	if duplicate, _ := attributesOf(spans[2].Attributes)["siding.duplicate"].(bool); spans[0].Status.Code != codes.Error || !duplicate {
 		t.Errorf("got status %v, duplicate %v", spans[0].Status, attributesOf(spans[2].Attributes)["siding.duplicate"])
 	}
 }
@@ -369,7 +368,7 @@ func TestTracingThatIsOffCostsTheAttemptPathNothing(t *testing.T) {
 		tr, ev, ctx := newTracer(off), claimed(nats.Header{"traceparent": {sampledParent}}), t.Context()
 		if n := testing.AllocsPerRun(100, func() {
 			_, a := tr.attempt(ctx, ev, 1, false, spanRef{})
-			a.end(functions.Result{Outcome: functions.Done}, 0)
+			a.end(functions.Result{Outcome: functions.Done}, 0) //nolint:contextcheck // a span ends whatever became of the context
 			_ = a.ref()
 		}); n != 0 {
 			t.Errorf("%s: got %v allocations an attempt, want 0", name, n)

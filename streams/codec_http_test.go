@@ -272,7 +272,7 @@ func FuzzFromHTTP(f *testing.F) {
 		for _, e := range events {
 			codecCheckReencodes(t, e)
 			h, stored, _ := Encode(e)
-			codecCheckAttributes(t, nats.Header(h), stored, e)
+			codecCheckAttributes(t, h, stored, e)
 		}
 	})
 }

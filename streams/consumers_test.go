@@ -239,7 +239,7 @@ func advisoriesOf(t *testing.T, s *streams.Store) []string {
 // reason cuts the sequence, the number of deliveries and the reason out of an advisory.
 func reason(data []byte) string {
 	var kept []string
-	for _, field := range strings.Split(strings.Trim(string(data), "{}"), ",") {
+	for field := range strings.SplitSeq(strings.Trim(string(data), "{}"), ",") {
 		if strings.HasPrefix(field, `"stream_seq"`) || strings.HasPrefix(field, `"deliveries"`) || strings.HasPrefix(field, `"reason"`) {
 			kept = append(kept, strings.ReplaceAll(field, `"`, ""))
 		}
@@ -359,10 +359,6 @@ func TestAReplacedMessageIsCountedFromOneAgain(t *testing.T) {
 			}
 		}
 	})
-}
-
-func again2(t *testing.T, m jetstream.Msg) uint64 {
-	return deliveries(t, []jetstream.Msg{m})[0].Consumer
 }
 
 // What somebody removes under a running attempt is told, and is no poison.

@@ -216,8 +216,7 @@ func replaceFile(dir, name string, content []byte) error {
 // unwritable names the directory once: the path in the cause would only repeat it.
 func unwritable(dir string, err error) *UnwritableError {
 	reason := err.Error()
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = path.Op + " " + filepath.Base(path.Path) + ": " + path.Err.Error()
 	}
 	return &UnwritableError{

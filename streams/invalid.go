@@ -270,7 +270,8 @@ func parseTime(value string) (time.Time, bool) {
 	if zone[0] == '.' {
 		zone = strings.TrimLeft(zone[1:], "0123456789")
 	}
-	if zone != "Z" && !(len(zone) == 6 && (hasShape(zone, "+00:00") || hasShape(zone, "-00:00")) && zone[1:3] < "24" && zone[4:] < "60") {
+	offset := len(zone) == 6 && (hasShape(zone, "+00:00") || hasShape(zone, "-00:00")) && zone[1:3] < "24" && zone[4:] < "60"
+	if zone != "Z" && !offset {
 		return time.Time{}, false
 	}
 	t, err := time.Parse(time.RFC3339Nano, value)

@@ -3,6 +3,7 @@ package streams
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -84,9 +85,7 @@ func (m *ledgerModel) clone() *ledgerModel {
 	for s := range m.marks {
 		c.marks[s] = true
 	}
-	for s, r := range m.slots {
-		c.slots[s] = r
-	}
+	maps.Copy(c.slots, m.slots)
 	return c
 }
 

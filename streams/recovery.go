@@ -46,7 +46,7 @@ func (n *Node) Restart(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("directory %s: restart: %w", n.dir.path, context.Cause(ctx))
 	}
-	n.stop(errRestarting)
+	n.stop(errRestarting) //nolint:contextcheck // stopping is never cut short
 	if err := n.start(ctx); err != nil {
 		n.mu.Lock()
 		n.down = err

@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	if n.cfg.MaxStore == 0 {
-		n.cfg.MaxStore, err = deriveMaxStore(n.dir.path, n.log)
+		n.cfg.MaxStore, err = deriveMaxStore(n.dir.path, n.log) //nolint:contextcheck // it only asks the file system
 	}
 	if err == nil {
 		err = n.start(ctx)

@@ -17,7 +17,7 @@ import (
 // would stand still for ever. Main starts that clock outside every bubble and never stops it.
 func Main(m *testing.M) {
 	ats.Register()
-	os.Exit(m.Run())
+	os.Exit(m.Run()) //nolint:revive // it is the end of the caller's TestMain
 }
 
 // Present moves the clock of a bubble from the year 2000, in which it begins, to the time of the server's coarse clock, which
@@ -30,6 +30,6 @@ func Main(m *testing.M) {
 func Present() {
 	// A little behind is where a bubble stands that was moved before, and it must not move by chance.
 	if behind := time.Until(time.Unix(0, ats.AccessTime())); behind > 24*time.Hour {
-		time.Sleep(behind)
+		time.Sleep(behind) //nolint:forbidigo // only in a bubble, where it takes no time
 	}
 }
