@@ -13,7 +13,6 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 )
 
