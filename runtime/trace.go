@@ -133,7 +133,7 @@ func (t *tracer) start(ctx context.Context, creation trace.SpanContext, name str
 	// The span's own context is dropped because it holds the wish: what a
 	// handler starts in its context gets ids of its own.
 	_, span := t.spans.Start(ctx, name, opts...) //nolint:spancheck // the caller ends it
-	return span //nolint:spancheck // the caller ends it
+	return span                                  //nolint:spancheck // the caller ends it
 }
 
 // publish begins the span of an event that is about to be stored. The caller's
