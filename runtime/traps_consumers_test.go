@@ -45,6 +45,7 @@ func unsettledLife(t *testing.T, w *world) {
 	for i := 10; i < 30; i++ {
 		l.sendIDs("done-" + strconv.Itoa(i))
 	}
+	time.Sleep(2 * time.Minute) // its delays; an account every second of them would cost more than everything else here
 	l.await("f", "never-1 is parked", func(a client.FunctionAccount) bool { return a.Parked == 3 })
 	if floor := l.host.owner("f").ledger.Floor(); floor != 10 {
 		t.Fatalf("got floor %d, want 10, below the event that hangs", floor)
@@ -75,6 +76,7 @@ func checkUnsettledLife(t *testing.T, w *world, repeated int) {
 			}
 			return scripted(ctx, id, a)
 		})})
+	time.Sleep(3 * time.Minute)
 	a := l.settle("f")
 	if a.Accepted != 37 || a.Delivered != 34 || a.Parked != 2 || a.Discarded != 1 {
 		t.Errorf("got %+v, want 37 accepted: 34 delivered, 2 parked, 1 discarded", a)

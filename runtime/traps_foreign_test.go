@@ -95,6 +95,7 @@ func TestAForeignMessageDoesNotTakeAnEventsPlace(t *testing.T) {
 			l.plant(subject, pubAck)
 		}
 		l.sendIDs("twice-2", "never-3", "park-4")
+		time.Sleep(3 * time.Minute)
 		a := l.await("f", "rest", func(a client.FunctionAccount) bool {
 			return a.Delivered == 1 && a.Parked == 3 && a.Pending+a.Retrying == 0 || a.Delivered == 1 && len(w.calls("")) == 8
 		})
@@ -169,6 +170,7 @@ func TestAnEventInRetryIsStillOursAfterAGiveBack(t *testing.T) {
 		}); err != nil {
 			t.Fatalf("give back: %v", err)
 		}
+		time.Sleep(3 * time.Minute)
 		if a := l.settle("f"); a.Delivered != 1 || len(w.calls("")) != 3 {
 			t.Errorf("got %+v after %d attempts, want it delivered at the third", a, len(w.calls("")))
 		}

@@ -195,6 +195,7 @@ func TestAFullRegisterByCountLosesNothing(t *testing.T) {
 			t.Fatalf("update: %v", err)
 		}
 		l.sendIDs("twice-2", "twice-3")
+		time.Sleep(8 * time.Minute)
 		// One place in RETRY serves all three, one after the other.
 		if a := l.settle("f"); a.Delivered != 3 {
 			t.Errorf("got %+v, want 3 delivered", a)
@@ -246,6 +247,7 @@ func TestADecisionDuringAFullAuditIsAppliedLater(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		lift()
+		time.Sleep(10 * time.Minute)
 		if a := l.settle("f"); a.Delivered != 3 {
 			t.Errorf("got %+v, want 3 delivered", a)
 		}

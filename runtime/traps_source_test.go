@@ -107,6 +107,7 @@ func TestAReplacedSourceOfWhichNothingStandsStartsAnew(t *testing.T) {
 			}
 			return scripted(ctx, id, a)
 		})})
+		time.Sleep(20 * time.Minute)
 		if a := l.settle("f"); a.Delivered != 3 || a.Parked != 2 || a.Accepted != 5 {
 			t.Errorf("in the second life on the new stream: got %+v, want 3 delivered and 2 parked", a)
 		}
@@ -163,6 +164,7 @@ func TestAnEventPurgedInHandIsFinished(t *testing.T) {
 				}
 				close(open)
 				l.sendIDs("done-7")
+				time.Sleep(3 * time.Minute)
 				a := l.settle("f")
 				// What is done on the hot path and then removed leaves no trace to count.
 				if a.Parked != 1 || a.Gone != 0 || len(a.Problems) != 0 {
