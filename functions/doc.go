@@ -6,11 +6,13 @@
 //
 // Every event that a function subscribes to is handled, discarded with a
 // reason, or visibly waiting. It is handled at least once: after a crash an
-// event whose handler had already finished may be handled once more, before
-// anything later of its key. For one function and one ordering key an attempt
-// never starts before every earlier event of that key is delivered or
-// discarded. No event is attempted more often than Retry allows; a redrive by
-// an operator grants a new cycle of attempts.
+// event whose handler had already finished may be handled once more. No event
+// is attempted more often than Retry allows; a redrive by an operator grants a
+// new cycle of attempts.
+//
+// OrderBy names the ordering key of each event, which is stored and shown with
+// it. The runtime does not hold events of one key behind each other yet: they
+// may run at the same time.
 //
 // # Model
 //
@@ -22,8 +24,8 @@
 //	a plain error         retry    after the delay of Retry.Backoff
 //	RetryAfter(d, err)    retry    after d
 //	Unavailable(err)      retry    a resource is away: the event is not to blame
-//	Park(err)             park     dead letter now; its key is held behind it
-//	Discard(err)          discard  dropped on purpose, recorded, nothing held
+//	Park(err)             park     dead letter now: a person decides
+//	Discard(err)          discard  dropped on purpose, and recorded
 //	a panic               retry    class "panic"
 //	past the deadline     retry    class "timeout"
 //
@@ -39,12 +41,11 @@
 // # Concurrency
 //
 // A handler is called from many goroutines, up to Function.Concurrency at a
-// time and at most one for each ordering key. Each call has its own copy of
-// the event, which it may change freely. The context is cancelled when
-// Function.Timeout is over (cause [ErrTimeout]) or when the process stops
-// (cause [ErrStopping], which charges no attempt). A handler that ignores its
-// context keeps its key waiting, because two attempts of one key must not
-// overlap; in the end the event is parked as stuck.
+// time. Each call has its own copy of the event, which it may change freely.
+// The context is cancelled when Function.Timeout is over (cause [ErrTimeout])
+// or when the process stops (cause [ErrStopping], which charges no attempt).
+// The event of a handler that ignores its context is parked as stuck in the
+// end, and nothing else waits for it.
 //
 // Functions, keys, retries and backoffs are values. None of them changes after
 // it was made, and all of them may be shared.

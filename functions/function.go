@@ -16,8 +16,8 @@ const (
 
 // Handler handles one event. The error that it returns is the outcome of the
 // attempt; the package comment lists what each means. It is called from many
-// goroutines at once, never twice at once for the same ordering key, and owns
-// the event it is given. It must return soon after ctx is done.
+// goroutines at once and owns the event it is given. It must return soon after
+// ctx is done.
 type Handler func(ctx context.Context, e Event) error
 
 // Function describes a function: what it handles and by which rules. A literal
@@ -40,7 +40,7 @@ type Function struct {
 	// Timeout is the longest one attempt may take; 0 is DefaultTimeout.
 	Timeout time.Duration
 	// Concurrency is how many attempts may run at once, from 1 to 1024; 0 is
-	// DefaultConcurrency. Attempts of one ordering key never run at once.
+	// DefaultConcurrency.
 	Concurrency int
 	// Start says where a function begins that was never hosted before; the zero
 	// value is FromNow. Later starts go on where the last one ended.
