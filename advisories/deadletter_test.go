@@ -182,6 +182,47 @@ func TestCommonReportsAreWhole(t *testing.T) {
 	}
 }
 
+func TestEachSortOfCutIsMarkedAndNothingElseIs(t *testing.T) {
+	entries := func(n int, change func(*streams.Record)) []streams.Record {
+		all := make([]streams.Record, n)
+		for i := range all {
+			all[i] = streams.Record{Kind: streams.RecordAttempt, Attempt: i + 1, Started: base, Ended: base}
+			change(&all[i])
+		}
+		return all
+	}
+	long := func(n int) string { return strings.Repeat("x", n) }
+	none := func(*streams.Record) {}
+	for name, tc := range map[string]struct {
+		report Report
+		want   bool
+	}{
+		"error that fits":             {Report{Error: long(4 << 10)}, false},
+		"error":                       {Report{Error: long(4<<10 + 1)}, true},
+		"stack that fits":             {Report{Stack: long(4 << 10)}, false},
+		"stack":                       {Report{Stack: long(4<<10 + 1)}, true},
+		"code":                        {Report{Code: long(513)}, true},
+		"version":                     {Report{Version: long(20 << 10)}, true},
+		"history that fits":           {Report{History: entries(20, none)}, false},
+		"history":                     {Report{History: entries(500, none)}, true},
+		"error of an attempt":         {Report{History: entries(1, func(r *streams.Record) { r.Error = long(513) })}, true},
+		"reason of an attempt":        {Report{History: entries(1, func(r *streams.Record) { r.Reason = long(513) })}, true},
+		"stack of an older attempt":   {Report{Stack: "b", History: entries(2, func(r *streams.Record) { r.Stack = "a" })}, true},
+		"stack that stands beside":    {Report{Stack: "a", History: entries(2, func(r *streams.Record) { r.Stack = "a" })}, false},
+		"error of control characters": {Report{Error: strings.Repeat("\x01", 4<<10)}, true}, // six bytes each in JSON
+		"stack of control characters": {Report{Stack: strings.Repeat("\x01", 4<<10)}, true},
+	} {
+		h := tc.report.Headers()
+		var got Report
+		if err := json.Unmarshal([]byte(h["Siding-Dead-Letter"]), &got); err != nil || got.Truncated != tc.want || added(h) > maxAdded {
+			t.Errorf("%s: got cut %v, %v, %d bytes, want cut %v within %d bytes", name, got.Truncated, err, added(h), tc.want, maxAdded)
+		}
+		if len(got.Error) > 4<<10 || len(got.Stack) > 4<<10 || len(got.Code) > 512 {
+			t.Errorf("%s: got texts of %d, %d and %d bytes, want them within their bounds", name, len(got.Error), len(got.Stack), len(got.Code))
+		}
+	}
+}
+
 func TestADeadLetterWithoutAReadableReportIsNamed(t *testing.T) {
 	for name, m := range map[string]streams.Message{
 		"no header":  {Subject: "siding.dlq.f._.9"},

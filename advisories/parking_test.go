@@ -64,7 +64,7 @@ func TestOnlyWhatTheRecordsCallExhaustedIsParkedForAnOrphan(t *testing.T) {
 		function string
 		sequence uint64
 	}{
-		"parked already": {"f", sequence}, "never there": {"f", 999}, "another function's": {"g", sequence},
+		"parked already": {"f", sequence}, "never there": {"f", 999},
 	} {
 		if got, err := o.Exhausted(t.Context(), tc.function, tc.sequence); err != nil || got != Nothing {
 			t.Errorf("%s: got %s, %v, want nothing", name, got, err)
@@ -77,8 +77,13 @@ func TestOnlyWhatTheRecordsCallExhaustedIsParkedForAnOrphan(t *testing.T) {
 	if got, err := o.Exhausted(t.Context(), "g", placed.Sequence); err != nil || got != Nothing {
 		t.Errorf("not declared: got %s, %v, want nothing", got, err)
 	}
+	// Nor is it another's because a consumer of that name was told about it.
+	must(t, s.Declare(t.Context(), streams.Declared{Name: "g", Attempts: 1}))
+	if got, err := o.Exhausted(t.Context(), "f", placed.Sequence); err != nil || got != Nothing {
+		t.Errorf("another function's: got %s, %v, want nothing", got, err)
+	}
 	if _, err := s.Find(t.Context(), streams.InRetry, "g", 1); err != nil {
-		t.Errorf("not declared: got %v, want it where it was", err)
+		t.Errorf("got %v, want it where it was", err)
 	}
 }
 

@@ -204,6 +204,7 @@ func TestBadRequestsAreRefusedByNameAndTheNextGoodOneIsAccepted(t *testing.T) {
 		{"control character", binary(func(h map[string][]string) { h["ce-note"] = []string{"a%0Ab"} }), nil, expected{status: 400, code: "invalid", attribute: "note", index: -1}},
 		{"bad base64", structured, []byte(`{"specversion":"1.0","id":"x","source":"/s","type":"t","data_base64":"***"}`), expected{status: 400, code: "invalid", path: "$.data_base64", index: -1}},
 		{"second of a batch", batch, []byte(`[{"specversion":"1.0","id":"x","source":"/s","type":"t"},{"specversion":"1.0","source":"/s","type":"t"}]`), expected{status: 400, code: "invalid", attribute: "id", index: 1}},
+		{"two of a batch under one id that say different things", batch, []byte(`[{"specversion":"1.0","id":"x","source":"/s","type":"t","data":1},{"specversion":"1.0","id":"x","source":"/s","type":"t","data":2}]`), expected{status: 409, code: "conflict", index: -1}},
 		{"too large", good.headers(true), large(1 << 20), expected{status: 413, code: "too_large", index: -1}},
 		{"too large in JSON", structured, append(append([]byte(`{"specversion":"1.0","id":"x","source":"/s","type":"t","data":`), large(950<<10)...), '}'), expected{status: 413, code: "too_large", index: -1}},
 		{"attributes too large", binary(func(h map[string][]string) { h["ce-note"] = []string{strings.Repeat("n", 40<<10)} }), nil, expected{status: 413, code: "too_large", index: -1}},

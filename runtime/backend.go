@@ -26,11 +26,9 @@ func (r *Runtime) accept(ctx context.Context, header http.Header, events []event
 	if err != nil {
 		return nil, err
 	}
-	for i, e := range events {
-		if err := h.store.Check(e); err != nil {
-			r.counted.stored("refused")
-			return nil, inBatch(err, i, len(events))
-		}
+	if err := h.checkAll(events); err != nil {
+		r.counted.stored("refused")
+		return nil, err
 	}
 	answers := make([]client.Accepted, 0, len(events))
 	for i := range events {
@@ -55,6 +53,25 @@ func (r *Runtime) accept(ctx context.Context, header http.Header, events []event
 		answers = append(answers, client.Accepted{ID: e.ID(), Source: e.Source(), Sequence: a.Sequence, Duplicate: a.Duplicate})
 	}
 	return answers, nil
+}
+
+// checkAll looks at a batch as a whole before any of it is stored: one event that would be refused refuses them all.
+func (h *host) checkAll(events []event.Event) error {
+	first := make(map[string]int, len(events))
+	for i, e := range events {
+		if err := h.store.Check(e); err != nil {
+			return inBatch(err, i, len(events))
+		}
+		id := streams.MessageID(e.Source(), e.ID())
+		earlier, again := first[id]
+		if again && !streams.Same(events[earlier], e) {
+			return inBatch(fmt.Errorf("event %d has the same source and id: %w", earlier, streams.ErrDifferent), i, len(events))
+		}
+		if !again {
+			first[id] = i
+		}
+	}
+	return nil
 }
 
 // inBatch names the event of a batch that an error is about.

@@ -114,7 +114,7 @@ func TestARaisedLimitGivesFurtherAttempts(t *testing.T) {
 		w := newWorld(t)
 		fns := func(attempts int) []functions.Function {
 			return []functions.Function{w.function(functions.Function{Retry: functions.Retry{
-				Attempts: attempts, Backoff: functions.Delays(time.Second, time.Hour),
+				Attempts: attempts, Backoff: functions.Delays(time.Second, 10*time.Minute),
 			}}, always, func(_ context.Context, _ string, a functions.Attempt) error {
 				if a.Number < 5 {
 					return errNo
@@ -128,7 +128,7 @@ func TestARaisedLimitGivesFurtherAttempts(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.end()
 		l = w.start(testTiming(), fns(6))
-		time.Sleep(4 * time.Hour)
+		time.Sleep(40 * time.Minute)
 		if a := l.settle("f"); a.Delivered != 2 {
 			t.Errorf("got %+v, want 2 delivered", a)
 		}

@@ -81,6 +81,7 @@ func TestAReplacedSourceOfWhichNothingStandsStartsAnew(t *testing.T) {
 		l := w.start(testTiming(), fns())
 		<-l.host.started
 		l.sendIDs("twice-1", "discard-1", "park-1", "done-1", "never-1")
+		time.Sleep(15 * time.Minute)
 		l.settle("f")
 		l.decide(client.Redrive, "f", 3)
 		l.decide(client.Discard, "f", 5)

@@ -85,14 +85,15 @@ func (s *Store) Accept(ctx context.Context, e event.Event, hop nats.Header) (Acc
 	return Accepted{Sequence: ack.Sequence, Duplicate: true}, nil
 }
 
-// sameEvent compares a stored event with one that claims to be it. The trace context does not count: the store may have added
-// one to the first copy.
+// sameEvent compares a stored event with one that claims to be it.
 func sameEvent(stored Message, e event.Event) bool {
 	first, err := Decode(stored.Header, stored.Data)
-	if err != nil {
-		return false
-	}
-	a, b := first.Clone(), e.Clone()
+	return err == nil && Same(first, e)
+}
+
+// Same reports whether two events say the same. The trace context does not count: the store may have added one to the first copy.
+func Same(a, b event.Event) bool {
+	a, b = a.Clone(), b.Clone()
 	for _, name := range []string{"traceparent", "tracestate"} {
 		a.SetExtension(name, nil)
 		b.SetExtension(name, nil)

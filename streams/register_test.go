@@ -212,6 +212,11 @@ func TestDeadLetterStreamsAreMadeWhenTheyAreNeeded(t *testing.T) {
 			if cfg.MaxAge != 0 || cfg.MaxMsgsPerSubject != 1 || cfg.Discard != jetstream.DiscardNew || cfg.Retention != jetstream.LimitsPolicy {
 				t.Errorf("%s: got %+v, want one message a subject, kept for ever", function, cfg)
 			}
+			cfg.MaxAge = time.Hour // changed by hand, it goes on taking dead letters
+			if _, err := s.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			place(t, s, streams.InDeadLetters, ref(function, "k", 5), streams.Copy{Source: "EVENTS"})
 			if err := s.JetStream().DeleteStream(t.Context(), streams.DeadLetterStream(function)); err != nil {
 				t.Fatal(err)
 			}
