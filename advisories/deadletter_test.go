@@ -193,6 +193,7 @@ func TestEachSortOfCutIsMarkedAndNothingElseIs(t *testing.T) {
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
 	none := func(*streams.Record) {}
+	control := strings.Repeat("\x01", 500)
 	for name, tc := range map[string]struct {
 		report Report
 		want   bool
@@ -211,6 +212,7 @@ func TestEachSortOfCutIsMarkedAndNothingElseIs(t *testing.T) {
 		"stack that stands beside":    {Report{Stack: "a", History: entries(2, func(r *streams.Record) { r.Stack = "a" })}, false},
 		"error of control characters": {Report{Error: strings.Repeat("\x01", 4<<10)}, true}, // six bytes each in JSON
 		"stack of control characters": {Report{Stack: strings.Repeat("\x01", 4<<10)}, true},
+		"every text":                  {Report{Stream: control, Subject: control, Class: control, Code: control, Error: control, TraceID: control, SpanID: control, Version: control}, true},
 	} {
 		h := tc.report.Headers()
 		var got Report

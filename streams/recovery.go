@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // errRestarting is what the node answers between the old server and the new one.
@@ -25,12 +29,25 @@ func (n *Node) Health() error {
 	case conn.IsClosed():
 		reason = fmt.Sprintf("connection ended by the server: %v", conn.LastError())
 	default:
-		reason = s.Healthz(nil).Error
+		reason = unhealthy(s)
 	}
 	if reason == "" {
 		return nil
 	}
 	return &UnwritableError{Dir: n.dir.path, Reason: reason, Err: down, Hint: "see that its disk has room; the store is restarted then"}
+}
+
+// unhealthy returns the server's own words about what is wrong with it, "" if nothing is. Healthz grants the server a millisecond to
+// say that it is ready, which a busy machine does not: that answer counts only if it stays.
+func unhealthy(s *server.Server) (reason string) {
+	for range 50 {
+		reason = s.Healthz(nil).Error
+		if !strings.HasPrefix(reason, "failed to be ready for connections") {
+			return reason
+		}
+		s.ReadyForConnections(100 * time.Millisecond)
+	}
+	return reason
 }
 
 // Restart shuts the server down and starts it again on the same directory, without giving up the lock. That is what

@@ -186,8 +186,8 @@ func (n *Node) greet(ctx context.Context, s *server.Server, log *serverLog) (*na
 	if !s.ReadyForConnections(time.Second) {
 		return nil, nil, refuse("server not ready")
 	}
-	if health := s.Healthz(nil); health.Error != "" {
-		return nil, nil, refuse(health.Error)
+	if reason := unhealthy(s); reason != "" {
+		return nil, nil, refuse(reason)
 	}
 	conn, err := n.dial(s, "siding")
 	if err != nil {
