@@ -81,7 +81,7 @@ func TestTortureKillsUnderLoadLoseNothing(t *testing.T) {
 		busy.Go(func() { w.publish(ctx, t, "p"+strconv.Itoa(i)) })
 	}
 	busy.Go(func() { w.operate(ctx, t, rand.New(rand.NewPCG(seed, 1))) })
-	pids, doubles := w.kill(ctx, t, p)
+	pids, moves := w.kill(ctx, t, p)
 	busy.Wait()
 
 	p = w.program.start(t)
@@ -91,13 +91,12 @@ func TestTortureKillsUnderLoadLoseNothing(t *testing.T) {
 			t.Errorf("event %s: was not accepted by the last process", s.attributes["id"])
 		}
 	}
-	doubles += p.said(doubleRepaired)
-	w.check(t, p, pids, doubles)
+	w.check(t, p, pids, append(moves, p.said(moveCut)))
 }
 
 // kill kills the process and starts it again until ctx ends; one in four dies while it starts. It leaves none running, and returns
-// which ones there were and how many doubles they said that they repaired.
-func (w *torture) kill(ctx context.Context, t *testing.T, p *process) (pids []int, doubles int) {
+// which ones there were, and how many moves each said that the kill before it had cut.
+func (w *torture) kill(ctx context.Context, t *testing.T, p *process) (pids, moves []int) {
 	slowest := time.Duration(0)
 	defer func() { t.Attr("slowest-start", slowest.Round(time.Millisecond).String()) }()
 	for {
@@ -113,30 +112,30 @@ func (w *torture) kill(ctx context.Context, t *testing.T, p *process) (pids []in
 			case <-ctx.Done():
 			case <-time.After(patience):
 				t.Errorf("process %d is not ready after %s", p.pid, patience)
-				return pids, doubles
+				return pids, moves
 			}
 		}
 		select {
 		case <-p.done:
 			t.Errorf("process %d ended by itself: %s", p.pid, p.log())
-			return pids, doubles
+			return pids, moves
 		default:
 		}
 		p.kill()
-		pids, doubles = append(pids, p.pid), doubles+p.said(doubleRepaired)
+		pids, moves = append(pids, p.pid), append(moves, p.said(moveCut))
 		if ctx.Err() != nil {
-			return pids, doubles
+			return pids, moves
 		}
 		var err error
 		if p, err = launch(t, exec.Command(built.node, serveArgs(w.program.dir)...), w.program.env...); err != nil {
 			t.Error(err)
-			return pids, doubles
+			return pids, moves
 		}
 	}
 }
 
-// doubleRepaired is what a node says of an event that a crash left at two places.
-const doubleRepaired = "stood in RETRY and among the dead letters"
+// moveCut is what a node says at its start of a move that the kill before it had cut.
+const moveCut = "a crash had cut a move"
 
 // live waits for d, or for an end before that.
 func (w *torture) live(ctx context.Context, p *process, d time.Duration) {
@@ -274,7 +273,7 @@ type life struct {
 }
 
 // check waits until all is at rest, and compares what was accepted with what the calls, the dead letters and the account say.
-func (w *torture) check(t *testing.T, p *process, pids []int, doubles int) {
+func (w *torture) check(t *testing.T, p *process, pids, moves []int) {
 	t.Helper()
 	kills := len(pids)
 	a := rest(t, p, "slow", len(w.accepted))
@@ -318,7 +317,7 @@ func (w *torture) check(t *testing.T, p *process, pids []int, doubles int) {
 		w.checkFunction(t, p, name, a.of(name), lives[name], sequences, kills)
 	}
 	for i, pid := range pids {
-		t.Attr(fmt.Sprintf("kill-%d-attempts-running", i+1), strconv.Itoa(len(running[pid])))
+		t.Attr(fmt.Sprintf("kill-%d-hit", i+1), fmt.Sprintf("%d attempts, %d moves", len(running[pid]), moves[i+1]))
 	}
 	total := 0
 	for _, r := range running {
@@ -331,7 +330,6 @@ func (w *torture) check(t *testing.T, p *process, pids []int, doubles int) {
 	t.Attr("events", strconv.Itoa(len(w.accepted)))
 	t.Attr("events-stored-without-an-answer", strconv.Itoa(w.repeated))
 	t.Attr("attempts-interrupted", strconv.Itoa(total))
-	t.Attr("doubles-repaired", strconv.Itoa(doubles))
 	t.Attr("decisions", fmt.Sprintf("%d redrives, %d discards", w.redrives, w.discards))
 }
 

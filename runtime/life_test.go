@@ -291,6 +291,7 @@ func (m *mortal) gate(op string) {
 	m.mu.Lock()
 	if m.dead {
 		m.mu.Unlock()
+		<-m.killed // what a goroutine does on its way out must not be in the copy
 		stdruntime.Goexit()
 	}
 	m.calls++

@@ -225,7 +225,7 @@ func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (st
 		return inRetry.Ours(), nil // no double: somebody else wrote one of them
 	}
 	stays = inRetry.Cycle > parked.Cycle
-	o.log.Info("a crash in the middle of a move: the event stood in RETRY and among the dead letters", "event", retry.ID(), "stays_in_retry", stays)
+	o.moveCut(retry, "it stood in RETRY and among the dead letters")
 	if stays {
 		return true, o.store.Delete(ctx, b.Stream, b.Sequence)
 	}
@@ -249,7 +249,15 @@ func (o *owner) markStanding(ctx context.Context, place streams.Place, ref strea
 	if err != nil {
 		o.standing[ref.Sequence] = true
 	}
+	if o.replayed != ^uint64(0) { // with its ledger lost, every event is found unmarked
+		o.moveCut(ref, "it stood in "+place.Stream(ref.Function)+" and was not marked")
+	}
 	return nil
+}
+
+// moveCut tells of a move that a crash cut and that is completed now.
+func (o *owner) moveCut(ref streams.Ref, how string) {
+	o.log.Info("a crash had cut a move; it is completed", "event", ref.ID(), "how", how)
 }
 
 // survivors looks at the attempts that were running when the process died. Each gets one record of class crash, which is not

@@ -60,7 +60,8 @@ func (o *owner) replay(ctx context.Context, it *item, decodeErr error) {
 			// It ended, or went on from a dead letter: only the mark was lost with the ledger.
 			o.do(ctx, it, settle(it), func() { o.finish(it) })
 		case h.Attempts > 0 || h.Cause != "":
-			o.goOn(ctx, it) // the attempt was recorded, and the move that follows it was not made
+			o.moveCut(it.ref, "its attempt was recorded, and it had not left its stream")
+			o.goOn(ctx, it)
 		default:
 			o.admit(ctx, it, decodeErr)
 		}

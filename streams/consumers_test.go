@@ -182,6 +182,7 @@ func TestResetBringsBackEverythingAboveTheAckFloorInOrderAndCountsAnew(t *testin
 			}
 		}
 		s.Nak(ms[2], 0)
+		synctest.Wait() // nobody answers a nak, and the next request could overtake it
 		again := take(t, c, 1)
 		wantDeliveries(t, "before the reset", again, delivery{3, 6, 2})
 		s.Nak(again[0], time.Hour) // a delay is forgotten as well
@@ -218,6 +219,7 @@ func TestConsumerSequencesAreContiguousWhateverIsDelivered(t *testing.T) {
 		wantDeliveries(t, "new ones", ms, delivery{1, 1, 1}, delivery{6, 2, 1})
 		s.Nak(ms[1], 0)
 		s.Nak(ms[0], time.Second)
+		synctest.Wait() // nobody answers a nak, and the next request could overtake it
 		send(t, s, "a")
 		wantDeliveries(t, "redeliveries among new ones", take(t, c, 3), delivery{6, 3, 2}, delivery{7, 4, 1}, delivery{1, 5, 2})
 	})
