@@ -164,6 +164,9 @@ func (r *Runtime) functionShow(ctx context.Context, name string) (client.Functio
 	for _, fn := range r.fns {
 		if fn.Name == name {
 			f.Hosted, f.State, f.Start = true, "running", fn.Start.String()
+			if o := h.owner(name); o != nil && o.suspended.Load() {
+				f.State = "suspended"
+			}
 		}
 	}
 	oldest, err := h.store.Next(ctx, streams.DeadLetterStream(name), 1, streams.InDeadLetters.Filter(name))

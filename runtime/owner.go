@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -68,6 +69,7 @@ type owner struct {
 	held       map[uint64]*item // delayed and exhausted ones: a deadline hangs on each
 	stalled    []*work
 	abandoned  int
+	suspended  atomic.Bool // too many handlers hang; also read by others
 	stopping   bool
 
 	bounds   streams.Source  // of the source stream at the start
@@ -334,7 +336,7 @@ func (o *owner) enqueue(it *item) {
 
 // dispatch hands queued items to free workers.
 func (o *owner) dispatch() {
-	for len(o.queue) > 0 && len(o.attempting) < o.fn.Concurrency && !o.stopping {
+	for len(o.queue) > 0 && len(o.attempting) < o.fn.Concurrency && !o.stopping && !o.suspended.Load() {
 		it := o.queue[0]
 		o.queue[0] = nil
 		o.queue = o.queue[1:]

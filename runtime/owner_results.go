@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/siding-dev/siding/advisories"
@@ -15,7 +14,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	it := j.it
 	if it.job != j { // given up as stuck, long ago or while the result was on its way
 		o.abandoned--
-		o.metrics.overdue(o.fn.Name, o.abandoned)
+		o.judgeStuck(ctx)
 		return
 	}
 	delete(o.attempting, it.ref.Sequence)
@@ -139,28 +138,6 @@ func (o *owner) rewrite(ctx context.Context, it *item) {
 		it.release()
 		it.phase, it.since = waiting, time.Now()
 	})
-}
-
-// onStuck gives a handler up that did not return after its timeout and the grace. The event is parked, because two attempts of one
-// lane must not overlap; the worker is replaced.
-func (o *owner) onStuck(ctx context.Context, it *item) {
-	j := it.job
-	j.abandoned.Store(true)
-	it.job = nil
-	delete(o.attempting, it.ref.Sequence)
-	o.abandoned++
-	o.metrics.overdue(o.fn.Name, o.abandoned)
-	go o.work() //nolint:contextcheck // like the worker that it replaces
-	now := time.Now()
-	e := ended{
-		number: j.attempt.Number, started: it.since, at: now, trace: traceIDOf(o.traced(it)), version: o.fn.Version, boot: o.ledger.Boot(),
-		result: functions.Result{
-			Outcome: functions.Parked, Class: functions.ClassTimeout,
-			Err: fmt.Errorf("handler did not return within %s after its timeout of %s", o.timing.stuck, o.fn.Timeout),
-		},
-	}
-	o.log.Error("a handler does not return; its event is parked as stuck", "event", it.ref.ID(), "stuck", o.abandoned)
-	o.failed(ctx, it, e.record(it, advisories.Stuck, time.Time{}))
 }
 
 func (o *owner) endSlot(it *item) {

@@ -362,6 +362,44 @@ func TestAHandlerThatNeverReturnsIsGivenUp(t *testing.T) {
 	})
 }
 
+// TestTooManyHandlersThatNeverReturnSuspendTheFunction: the backlog is not turned into dead letters, one timeout after the other.
+func TestTooManyHandlersThatNeverReturnSuspendTheFunction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		release := make(chan struct{})
+		fn := w.function(functions.Function{Concurrency: 2, Timeout: 5 * time.Second}, forever,
+			func(context.Context, string, functions.Attempt) error {
+				<-release
+				return nil
+			})
+		l := w.start(testTiming(), []functions.Function{fn})
+		<-l.host.started
+		l.send(12)
+		time.Sleep(time.Hour)
+		if got := len(w.calls("")); got != 8 {
+			t.Errorf("got %d calls, want no more than the 8 that hang", got)
+		}
+		if a := l.account("f"); a.Parked != 8 || a.Pending != 4 || !a.Holds {
+			t.Errorf("got %+v, want 8 parked and 4 pending", a)
+		}
+		if !l.host.owner("f").suspended.Load() {
+			t.Error("got a running function, want it suspended")
+		}
+		close(release)
+		if a := l.settle("f"); a.Delivered != 4 || a.Parked != 8 {
+			t.Errorf("got %+v, want the other 4 delivered after the handlers have returned", a)
+		}
+		if l.host.owner("f").suspended.Load() {
+			t.Error("got a suspended function, want it resumed")
+		}
+		entries, err := l.store.Subjects(t.Context(), streams.AuditStream, streams.AuditSubject("f"))
+		if err != nil || entries[streams.AuditSubject("f")] != 8+2 {
+			t.Errorf("got %v, %v audit entries, want 8 parked, suspended and resumed", entries, err)
+		}
+	})
+}
+
 // TestAHandlerThatNeverReturnsDoesNotHoldUpAStop: its event is attempted again in the next life, under the same number.
 func TestAHandlerThatNeverReturnsDoesNotHoldUpAStop(t *testing.T) {
 	t.Parallel()
