@@ -125,7 +125,8 @@ func (o *owner) traced(it *item) tracedEvent {
 	return t
 }
 
-// onNotice reaches the verdict on an advisory and applies it. The advisory is acknowledged after that.
+// onNotice reaches the verdict on an advisory and applies it. The advisory is acknowledged after that, or when a step of it could not be
+// stored and is kept for a repeat: a process that dies before the repeat finds the same verdict in the records at its next start.
 func (o *owner) onNotice(ctx context.Context, n notice) {
 	o.heard = time.Now()
 	if n.Stream != streams.RetryStream || n.Kind != advisories.MaxDeliveries {
