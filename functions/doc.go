@@ -10,9 +10,15 @@
 // is attempted more often than Retry allows; a redrive by an operator grants a
 // new cycle of attempts.
 //
-// OrderBy names the ordering key of each event, which is stored and shown with
-// it. The runtime does not hold events of one key behind each other yet: they
-// may run at the same time.
+// Order is kept for each ordering key, which OrderBy finds: no attempt starts
+// before every earlier event of its key is delivered or discarded. While an
+// event is being retried, and while it is a dead letter, later ones of its key
+// are held; those of other keys, and those without a key, pass. Three things
+// lift this for what stands behind a dead letter, and nothing does behind an
+// event that is being retried: the rule [Continue], a dead letter that has
+// expired or was set aside, and an operator who lets the events go on out of
+// order, which is audited. HoldLimit says when holding has become so much that
+// somebody is to be told.
 //
 // # Model
 //
@@ -45,7 +51,7 @@
 // The context is cancelled when Function.Timeout is over (cause [ErrTimeout])
 // or when the process stops (cause [ErrStopping], which charges no attempt).
 // The event of a handler that ignores its context is parked as stuck in the
-// end, and nothing else waits for it.
+// end; later events of its key are held meanwhile, and no other event waits.
 //
 // Functions, keys, retries and backoffs are values. None of them changes after
 // it was made, and all of them may be shared.

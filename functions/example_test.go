@@ -154,6 +154,22 @@ func ExampleQuick() {
 	// Output: 3 attempts, exponential 1s to 5s, jitter 0.2
 }
 
+func ExampleOnPark() {
+	f := functions.Function{
+		Name:      "send-reminder",
+		Types:     []string{"com.insurer.claim.due"},
+		OnPark:    functions.Continue, // one reminder does not build on the one before
+		HoldLimit: functions.HoldLimit{Age: time.Hour, Depth: 1000},
+		Handle:    functions.Typed(fileClaim),
+	}
+	fmt.Println(f.Validate(), f.OnPark)
+	f.HoldLimit.Age = -time.Hour
+	fmt.Println(f.Validate())
+	// Output:
+	// <nil> continue
+	// function "send-reminder": holdlimit.age: -1h0m0s is negative; write 0 for no limit
+}
+
 func ExampleByExtension() {
 	k := functions.ByExtension("tenant")
 	fmt.Println(k, k.Of(func(name string) string { return name + "-7" }))

@@ -34,6 +34,11 @@ type Function struct {
 	Stream string
 	// OrderBy finds the ordering key of an event; the zero value is PartitionKey.
 	OrderBy Key
+	// OnPark says whether a dead letter holds later events of its key; the zero
+	// value is Hold.
+	OnPark OnPark
+	// HoldLimit says when holding is to raise an alarm; the zero value is never.
+	HoldLimit HoldLimit
 	// Retry is the retry policy; the zero value is 12 attempts, waiting from
 	// 1 s to 5 min.
 	Retry Retry

@@ -50,6 +50,8 @@ func TestValidateAccepts(t *testing.T) {
 		"an extension":          func(f *functions.Function) { f.OrderBy = functions.ByExtension("tenant1") },
 		"from the beginning":    func(f *functions.Function) { f.Start = functions.FromBeginning },
 		"an owner in any words": func(f *functions.Function) { f.Owner, f.Version = "Schäden & Co", "1.4.0+dirty" },
+		"passing dead letters":  func(f *functions.Function) { f.OnPark = functions.Continue },
+		"limits of holding":     func(f *functions.Function) { f.HoldLimit.Age, f.HoldLimit.Depth = 1, 1 },
 		"no delay":              func(f *functions.Function) { f.Retry.Backoff = functions.Delays(0) },
 	} {
 		f := valid()
@@ -104,6 +106,9 @@ func TestValidateRefuses(t *testing.T) {
 		{"long stream", "stream", stream(strings.Repeat("a", 256))},
 		{"unknown key", "orderby", func(f *functions.Function) { f.OrderBy = "tenant" }},
 		{"extension in capitals", "orderby", func(f *functions.Function) { f.OrderBy = functions.ByExtension("Tenant") }},
+		{"unknown rule for dead letters", "onpark", func(f *functions.Function) { f.OnPark = 2 }},
+		{"negative age", "holdlimit.age", func(f *functions.Function) { f.HoldLimit.Age = -1 }},
+		{"negative depth", "holdlimit.depth", func(f *functions.Function) { f.HoldLimit.Depth = -1 }},
 		{"negative attempts", "retry.attempts", func(f *functions.Function) { f.Retry.Attempts = -1 }},
 		{"too many attempts", "retry.attempts", func(f *functions.Function) { f.Retry.Attempts = 1001 }},
 		{"negative budget", "retry.budget", func(f *functions.Function) { f.Retry.Budget = -1 }},

@@ -81,8 +81,8 @@ func Unavailable(err error) error {
 }
 
 // Park makes the event a dead letter at once, because no retry can help. Later
-// events of its ordering key are held until somebody redrives or discards it.
-// It is never nil.
+// events of its ordering key are held until somebody has decided about it,
+// unless the function's OnPark is [Continue]. It is never nil.
 func Park(err error) error {
 	return outcome(outcomeError{outcome: Parked, class: ClassPermanent}, err, "parked by the handler")
 }

@@ -63,6 +63,10 @@ func (f Function) validate() []error {
 	if text := f.OrderBy.problem(); text != "" {
 		ps = append(ps, problemf("orderby", "%q %s", f.OrderBy, text))
 	}
+	if f.OnPark != Hold && f.OnPark != Continue {
+		ps = append(ps, problemf("onpark", "%v is unknown; write Hold or Continue", f.OnPark))
+	}
+	ps = append(ps, f.HoldLimit.problems()...)
 	ps = append(ps, f.Retry.problems()...)
 	if f.Timeout < 0 {
 		ps = append(ps, problemf("timeout", "%v is negative; write 0 for the default of %v", f.Timeout, DefaultTimeout))
