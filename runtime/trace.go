@@ -29,6 +29,13 @@ const (
 	spanPark    = "park"
 	spanRedrive = "redrive"
 	spanDiscard = "discard"
+	spanHold    = "hold"
+	spanRelease = "release"
+
+	// Waits are drawn when they end, with the times they really had.
+	spanHeld    = "held"    // from hold to release
+	spanParked  = "parked"  // from park to what was decided about it
+	spanBackoff = "backoff" // from the end of an attempt to the start of the next
 )
 
 // The names of attributes. People search by them, so they are a contract.
@@ -54,6 +61,7 @@ const (
 	attrCauseName   = "siding.cause"
 	attrReasonName  = "siding.reason"
 	attrByName      = "siding.by"
+	attrBlocker     = "siding.blocker" // <function>/<sequence> of the event that a held one waits for
 
 	attrErrorType        = "error.type"
 	attrExceptionType    = "exception.type"
@@ -64,8 +72,11 @@ const (
 	attrLinkRole        = "link.role"
 	linkPreviousAttempt = "previous_attempt"
 	linkRedrive         = "redrive"  // from the first attempt of a new cycle
-	linkPark            = "park"     // from the redrive of a dead letter
+	linkPark            = "park"     // from the redrive of a dead letter, and from its wait
 	linkPrevious        = "previous" // from a discard, by a person or by the handler
+	linkBlocker         = "blocker"  // from a hold to the span that made another event its blocker
+	linkFreedBy         = "freed_by" // from a release to the span that ended its blocker
+	linkHold            = "hold"     // from a release, and from the wait that it ends
 )
 
 // attrCause says why an event became a dead letter.
@@ -244,7 +255,7 @@ func (a *attemptSpan) begin(ctx context.Context, always bool) trace.Span {
 		trace.WithTimestamp(a.started),
 		trace.WithAttributes(a.event.attributes(spanProcess,
 			attribute.Int(attrAttempt, a.number), attribute.Bool(attrRedelivered, a.redelivered))...),
-		linkTo(a.previous, a.creation, role))
+		linkTo(a.creation, spanLink{a.previous, role}))
 	if span.IsRecording() {
 		a.span, a.recorded = span, refOf(span)
 	}
@@ -310,28 +321,6 @@ func recordError(span trace.Span, res functions.Result) {
 	span.SetStatus(codes.Error, message)
 }
 
-// moment records something that happened to an event between its attempts:
-// name is spanPark, spanRedrive or spanDiscard, previous the span it follows
-// from. It is recorded whatever the publisher sampled.
-func (t *tracer) moment(ev tracedEvent, name string, previous spanRef, attributes ...attribute.KeyValue) spanRef {
-	if t == nil {
-		return spanRef{}
-	}
-	kind, role := trace.SpanKindInternal, linkPrevious
-	switch name {
-	case spanRedrive:
-		kind, role = trace.SpanKindProducer, linkPark // it sends the event to its function again
-	case spanPark:
-		role = linkPreviousAttempt
-	}
-	creation := creationOf(ev)
-	span := t.start(context.Background(), creation, name, true, trace.WithSpanKind(kind),
-		trace.WithAttributes(ev.attributes(name, attributes...)...),
-		linkTo(previous, creation, role))
-	span.End()
-	return refOf(span)
-}
-
 // attributes are those of every span of the event, and more.
 func (ev tracedEvent) attributes(operation string, more ...attribute.KeyValue) []attribute.KeyValue {
 	all := []attribute.KeyValue{
@@ -352,15 +341,4 @@ func (ev tracedEvent) attributes(operation string, more ...attribute.KeyValue) [
 		all = append(all, attribute.String(attrKey, spanText(ev.Key, maxText)))
 	}
 	return append(all, more...)
-}
-
-// linkTo links to the span that this one follows from. A link to the parent is
-// left out: Jaeger turns the parent reference into FOLLOWS_FROM when both name
-// the same span.
-func linkTo(previous spanRef, creation trace.SpanContext, role string) trace.SpanStartOption {
-	target, ok := previous.context()
-	if !ok || exported(creation) && target.TraceID() == creation.TraceID() && target.SpanID() == creation.SpanID() {
-		return trace.WithLinks()
-	}
-	return trace.WithLinks(trace.Link{SpanContext: target, Attributes: []attribute.KeyValue{attribute.String(attrLinkRole, role)}})
 }
