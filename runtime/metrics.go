@@ -31,15 +31,23 @@ type metrics struct {
 // functionMetrics are the series of one function, looked up once because a
 // look-up by labels hashes and locks.
 type functionMetrics struct {
-	inFlight, parked, oldest, stuck prometheus.Gauge
-	wait, handler                   prometheus.Observer
-	done                            prometheus.Counter
-	failures                        *prometheus.CounterVec // by outcome and class
-	parkings                        *prometheus.CounterVec // by cause and by
+	inFlight, parked, oldest, stuck   prometheus.Gauge
+	blocked, held, oldestHold, paused prometheus.Gauge
+	wait, handler                     prometheus.Observer
+	done, holds, releases             prometheus.Counter
+	failures                          *prometheus.CounterVec // by outcome and class
+	parkings                          *prometheus.CounterVec // by cause and by
+	breaches                          *prometheus.CounterVec // by limit
 }
 
 // otherLabel stands for every label value outside of its set.
 const otherLabel = "other"
+
+// The limits of functions.HoldLimit, as labels.
+const (
+	limitAge   = "age"
+	limitDepth = "depth"
+)
 
 // closedLabel folds a value into its closed set.
 func closedLabel[S ~string](value S, allowed ...S) string {
@@ -77,10 +85,17 @@ func newMetrics(names ...string) *metrics {
 	m.spansDropped = counter("siding_spans_dropped_total", "Spans that never reached the collector.").WithLabelValues()
 	attempts := counter("siding_attempts_total", "Attempts that ended, by outcome and class of failure.", "function", "outcome", "class")
 	parkings := counter("siding_parked_total", "Events that became dead letters, by cause and by who parked them.", "function", "cause", "by")
+	holds := counter("siding_held_total", "Events that were held.", "function")
+	releases := counter("siding_released_total", "Held events that were let go on.", "function")
+	breaches := counter("siding_hold_limit_breaches_total", "Lanes that came to hold more, or longer, than their function's limit.", "function", "limit")
 	inFlight := gauge("siding_in_flight", "Attempts running now.")
 	parked := gauge("siding_parked", "Dead letters standing now.")
 	oldest := gauge("siding_oldest_dead_letter_timestamp_seconds", "When the oldest dead letter was parked; 0 if there is none.")
 	stuck := gauge("siding_stuck", "Attempts that run on past their deadline.")
+	blocked := gauge("siding_blocked_lanes", "Lanes that wait for an event of theirs to be retried or decided about.")
+	held := gauge("siding_held", "Events held now.")
+	oldestHold := gauge("siding_oldest_hold_timestamp_seconds", "Since when the lane that has held longest holds without a break; 0 if none does.")
+	paused := gauge("siding_paused_lanes", "Lanes that an operator has paused.")
 	// An event waits for a free worker or, behind an outage, for a day.
 	wait := seconds("siding_queue_wait_seconds", "From an event being due until its attempt started.", .001, .01, .1, 1, 10, 60, 600, 3600, 6*3600, 24*3600)
 	handler := seconds("siding_handler_seconds", "How long handlers ran.", .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300)
@@ -89,9 +104,18 @@ func newMetrics(names ...string) *metrics {
 			inFlight: inFlight.WithLabelValues(name), parked: parked.WithLabelValues(name),
 			oldest: oldest.WithLabelValues(name), stuck: stuck.WithLabelValues(name),
 			wait: wait.WithLabelValues(name), handler: handler.WithLabelValues(name),
+			blocked: blocked.WithLabelValues(name), held: held.WithLabelValues(name),
+			oldestHold: oldestHold.WithLabelValues(name), paused: paused.WithLabelValues(name),
+			holds: holds.WithLabelValues(name), releases: releases.WithLabelValues(name),
 			done:     attempts.WithLabelValues(name, string(functions.Done), ""),
 			failures: attempts.MustCurryWith(prometheus.Labels{"function": name}),
 			parkings: parkings.MustCurryWith(prometheus.Labels{"function": name}),
+			breaches: breaches.MustCurryWith(prometheus.Labels{"function": name}),
+		}
+		// A breach is rare, and a series that begins with its first one shows no
+		// increase to whoever is to be alarmed.
+		for _, limit := range []string{limitAge, limitDepth} {
+			f.breaches.WithLabelValues(limit)
 		}
 		m.functions[name] = f
 	}
@@ -146,17 +170,51 @@ func (m *metrics) dead(function string, cause advisories.Cause, by string) {
 // standing states how many dead letters a function has and since when the
 // oldest stands.
 func (m *metrics) standing(function string, parked int, oldest time.Time) {
-	f, since := m.function(function), 0.0
-	if parked > 0 && !oldest.IsZero() {
-		since = float64(oldest.UnixMilli()) / 1000
+	if parked == 0 {
+		oldest = time.Time{}
 	}
+	f := m.function(function)
 	f.parked.Set(float64(parked))
-	f.oldest.Set(since)
+	f.oldest.Set(timestamp(oldest))
+}
+
+// timestamp is t in seconds since 1970, to the millisecond; 0 for no time.
+func timestamp(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }
 
 // overdue states how many attempts of a function run on past their deadline.
 func (m *metrics) overdue(function string, attempts int) {
 	m.function(function).stuck.Set(float64(attempts))
+}
+
+// lanes states how many lanes of a function are blocked, how many events they
+// all hold, and how many lanes are paused.
+func (m *metrics) lanes(function string, blocked, held, paused int) {
+	f := m.function(function)
+	f.blocked.Set(float64(blocked))
+	f.held.Set(float64(held))
+	f.paused.Set(float64(paused))
+}
+
+// oldestHold states since when the lane that has held longest holds without a
+// break; the zero time means that none holds.
+func (m *metrics) oldestHold(function string, since time.Time) {
+	m.function(function).oldestHold.Set(timestamp(since))
+}
+
+// hold counts an event that was held.
+func (m *metrics) hold(function string) { m.function(function).holds.Inc() }
+
+// release counts a held event that was let go on.
+func (m *metrics) release(function string) { m.function(function).releases.Inc() }
+
+// holdLimit counts a lane that came past a limit: limitAge or limitDepth.
+func (m *metrics) holdLimit(function, limit string) {
+	m.function(function).breaches.WithLabelValues(closedLabel(limit, limitAge, limitDepth)).Inc()
 }
 
 // decision counts a decision about a dead letter. result is applied, conflict
@@ -165,8 +223,9 @@ func (m *metrics) decision(function, action, result string) {
 	if m.functions[function] == nil {
 		function = otherLabel
 	}
+	const actionRelease = "release" // lets a lane go on without its dead letter
 	m.decisions.WithLabelValues(function,
-		closedLabel(action, streams.ActionRedrive, streams.ActionDiscard),
+		closedLabel(action, streams.ActionRedrive, streams.ActionDiscard, actionRelease),
 		closedLabel(result, "applied", "conflict", "refused", "error")).Inc()
 }
 

@@ -62,6 +62,15 @@ func TestMetricsTellTheStory(t *testing.T) {
 	m.standing("file-claim", 0, time.Unix(1700000000, 0))
 	m.overdue("notify", 2)
 	m.decision("notify", "redrive", "applied")
+	m.decision("notify", "release", "conflict")
+	m.hold("notify")
+	m.hold("notify")
+	m.release("notify")
+	m.lanes("notify", 3, 40, 1)
+	m.oldestHold("notify", time.Unix(1700000000, 0))
+	m.oldestHold("file-claim", time.Unix(1700000000, 0))
+	m.oldestHold("file-claim", time.Time{})
+	m.holdLimit("notify", "depth")
 	m.advisory("max_deliveries", advisories.GiveBack)
 	m.advisory("terminated", "foreign")
 	m.advisory("", "invalid")
@@ -86,6 +95,17 @@ func TestMetricsTellTheStory(t *testing.T) {
 		`siding_oldest_dead_letter_timestamp_seconds{function="file-claim"} 0`,
 		`siding_stuck{function="notify"} 2`,
 		`siding_decisions_total{action="redrive",function="notify",result="applied"} 1`,
+		`siding_decisions_total{action="release",function="notify",result="conflict"} 1`,
+		`siding_held_total{function="notify"} 2`,
+		`siding_held_total{function="file-claim"} 0`,
+		`siding_released_total{function="notify"} 1`,
+		`siding_blocked_lanes{function="notify"} 3`,
+		`siding_held{function="notify"} 40`,
+		`siding_paused_lanes{function="notify"} 1`,
+		`siding_oldest_hold_timestamp_seconds{function="notify"} 1.7e+09`,
+		`siding_oldest_hold_timestamp_seconds{function="file-claim"} 0`,
+		`siding_hold_limit_breaches_total{function="notify",limit="depth"} 1`,
+		`siding_hold_limit_breaches_total{function="notify",limit="age"} 0`,
 		`siding_advisories_total{kind="max_deliveries",verdict="give_back"} 1`,
 		`siding_advisories_total{kind="terminated",verdict="foreign"} 1`,
 		`siding_advisories_total{kind="other",verdict="invalid"} 1`,
@@ -107,6 +127,11 @@ func TestOddLabelValuesAreFoldedToOther(t *testing.T) {
 		m.dead(odd(), advisories.Cause(odd()), odd())
 		m.standing(odd(), 1, time.Unix(1, 0))
 		m.overdue(odd(), 1)
+		m.lanes(odd(), 1, 2, 3)
+		m.oldestHold(odd(), time.Unix(1, 0))
+		m.hold(odd())
+		m.release(odd())
+		m.holdLimit(odd(), odd())
 		m.decision(odd(), odd(), odd())
 		m.advisory(odd(), advisories.Verdict(odd()))
 		m.storeError(odd())
@@ -119,6 +144,10 @@ func TestOddLabelValuesAreFoldedToOther(t *testing.T) {
 			`siding_attempts_total{class="other",function="other",outcome="other"} 1`,
 			`siding_attempts_total{class="other",function="other",outcome="retry"} 1`,
 			`siding_decisions_total{action="other",function="other",result="other"} 1`,
+			`siding_held{function="other"} 2`,
+			`siding_held_total{function="other"} 1`,
+			`siding_released_total{function="other"} 1`,
+			`siding_hold_limit_breaches_total{function="other",limit="other"} 1`,
 			`siding_parked_total{by="other",cause="other",function="other"} 1`,
 			`siding_advisories_total{kind="other",verdict="other"} 1`,
 			`siding_store_errors_total{op="other"} 1`)
@@ -130,6 +159,8 @@ func TestMetricsOfTheHotPathAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		m.started("file-claim")
 		m.attempt("file-claim", done, time.Millisecond, time.Millisecond)
+		m.hold("file-claim") // while a lane is blocked, this is where its arrivals go
+		m.release("file-claim")
 	}); n != 0 {
 		t.Errorf("got %v allocations an attempt, want 0", n)
 	}
