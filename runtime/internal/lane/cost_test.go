@@ -42,8 +42,8 @@ func TestHotPathAllocatesOnlyTheLane(t *testing.T) {
 // many of them one input can shift.
 func TestHeldEventsCostLittle(t *testing.T) {
 	const n = 50_000
-	room := func(l *Lane) (bytes int) {
-		for _, c := range l.away.chunks {
+	room := func(s standings) (bytes int) {
+		for _, c := range s.chunks {
 			bytes += cap(c) * int(unsafe.Sizeof(standingEvent{}))
 			if len(c) > chunkSize {
 				t.Errorf("got a chunk of %d, want at most %d", len(c), chunkSize)
@@ -60,17 +60,21 @@ func TestHeldEventsCostLittle(t *testing.T) {
 		lane *Lane
 		most int
 	}{"ascending": {ascending, 17}, "listed": {listed, 26}} {
-		each := float64(room(test.lane)) / n
+		each := float64(room(test.lane.away)) / n
 		t.Attr(name+"_bytes_per_held_event", fmt.Sprintf("%.1f", each))
 		if each > float64(test.most) {
 			t.Errorf("%s: got %.1f bytes for each held event, want at most %d", name, each, test.most)
 		}
 	}
+	// One dead letter is looked for among one, however many are held.
+	if seq, ok := ascending.LowestParked(); seq != 1 || !ok || room(ascending.parked) > chunkSize*int(unsafe.Sizeof(standingEvent{})) {
+		t.Errorf("got lowest dead letter %d (%v) out of %d, want 1 out of one chunk", seq, ok, ascending.parked.count)
+	}
 	for ascending.Len() > 10 {
 		e, _ := ascending.away.lowest()
 		ascending.Step(Done(e.seq), nil)
 	}
-	if got, want := room(ascending), 2*chunkSize*int(unsafe.Sizeof(standingEvent{})); got > want {
+	if got, want := room(ascending.away), 2*chunkSize*int(unsafe.Sizeof(standingEvent{})); got > want {
 		t.Errorf("got %d bytes when all but 10 are gone, want at most %d", got, want)
 	}
 }

@@ -45,8 +45,9 @@
 //     something higher waits in RETRY or stands parked, and only waits for what already runs.
 //   - Passing. Dead letters that do not block ([Rules.Continue], [ParkPassing]) leave the lane as if they were done. While they are being
 //     retried they block like any other, also in the cycle that a [Redrive] begins.
-//   - Out of order. [ReleaseOutOfOrder] is the one exception, for an operator: the event goes through RETRY and runs though its blocker
-//     stands. Still nothing else runs meanwhile. If it is parked, it is a dead letter like any other.
+//   - Out of order. What is held behind a dead letter goes on without it when an operator makes that one a passing one, by ParkPassing. The
+//     tail then flows in its own order, up to the next dead letter. There is no way past an event that is being retried, and none for a
+//     single held event past those before it.
 //
 // # Invariants
 //
@@ -75,8 +76,9 @@
 //   - Keyless events have no lane and are run at once.
 //
 // A crash loses a lane and nothing else. Each position outside memory is where the event is stored, so Standing and the
-// replay of the source stream build it again; a move that was cut is found on one side or, repaired by the owner, on one of both. A mark
-// of ReleaseOutOfOrder is lost, and the event then waits for its turn in RETRY. The property test kills lanes at every kind of moment.
+// replay of the source stream build it again; a move that was cut is found on one side or, repaired by the owner, on one of both. That
+// an operator has made a dead letter a passing one is no position, so the owner stores it with the dead letter, and says Standing only about
+// those that block. The property test kills lanes at every kind of moment.
 //
 // # Cost
 //

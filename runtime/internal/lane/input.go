@@ -59,7 +59,6 @@ const (
 	move
 	heldNow
 	releasedNow
-	releaseOutOfOrder
 	cursor
 	pause
 	resume
@@ -93,7 +92,8 @@ func Due(seq uint64) Input { return Input{kind: due, seq: seq} }
 // Park says that an event has become a dead letter. It blocks its lane, unless the function continues behind dead letters.
 func Park(seq uint64) Input { return Input{kind: park, seq: seq} }
 
-// ParkPassing says that an event is, or has turned out to be, a dead letter of a cause that blocks no lane.
+// ParkPassing says that an event is, or has become, a dead letter that blocks no lane: by its cause, or because an operator lets its tail go
+// on without it.
 func ParkPassing(seq uint64) Input { return Input{kind: parkPassing, seq: seq} }
 
 // Redrive says that a dead letter has been moved to RETRY for its next cycle.
@@ -108,10 +108,6 @@ func HeldNow(seq uint64) Input { return Input{kind: heldNow, seq: seq} }
 
 // ReleasedNow says that the move which a Release asked for is stored: the event waits in RETRY.
 func ReleasedNow(seq uint64) Input { return Input{kind: releasedNow, seq: seq} }
-
-// ReleaseOutOfOrder is an operator's word that an event which is held, or waits in RETRY, goes though its blocker stands. Of several,
-// the lowest goes first. It holds until the event is finished or parked.
-func ReleaseOutOfOrder(seq uint64) Input { return Input{kind: releaseOutOfOrder, seq: seq} }
 
 // Cursor says that the owner has seen every sequence of the source stream up to seq. A lower one than before says nothing new.
 func Cursor(seq uint64) Input { return Input{kind: cursor, seq: seq} }
@@ -147,8 +143,6 @@ func (in Input) String() string {
 		return fmt.Sprintf("HeldNow(%d)", in.seq)
 	case releasedNow:
 		return fmt.Sprintf("ReleasedNow(%d)", in.seq)
-	case releaseOutOfOrder:
-		return fmt.Sprintf("ReleaseOutOfOrder(%d)", in.seq)
 	case cursor:
 		return fmt.Sprintf("Cursor(%d)", in.seq)
 	case pause:

@@ -22,8 +22,8 @@ type Lane struct {
 	line    []uint64  // ascending
 	room    [2]uint64 // of a short line, so that a lane with little in it is one allocation
 	away    standings
-	held    int      // how many of away are Held
-	marked  []uint64 // to go out of order, ascending
+	held    int       // how many of away are Held
+	parked  standings // those of away that are Parked, to be found among many that are held
 }
 
 // New returns an idle lane.
@@ -71,10 +71,8 @@ func (l *Lane) take(in Input) {
 			l.put(in.seq, at, in.at)
 		}
 	case done, parkPassing:
-		l.unmark(in.seq)
 		l.put(in.seq, at, Absent)
 	case park:
-		l.unmark(in.seq)
 		if l.rules.Continue {
 			l.put(in.seq, at, Absent)
 		} else {
@@ -105,29 +103,21 @@ func (l *Lane) take(in Input) {
 		if at == releasing {
 			l.put(in.seq, at, Waiting)
 		}
-	case releaseOutOfOrder:
-		switch at {
-		case Waiting, Ready, Held, holding, releasing:
-			l.mark(in.seq)
-		}
 	}
 }
 
-// start lets begin what may. It goes round again for the one that may go out of order beside a release.
+// start lets begin what may: one event at most, since what has begun is not finished.
 func (l *Lane) start(effects []Effect) []Effect {
-	for {
-		seq, at := l.next()
-		if at == Absent || seq > l.cursor {
-			return effects
-		}
-		if at == Held {
-			l.put(seq, at, releasing)
-			effects = append(effects, Effect{Release, seq})
-			continue
-		}
-		l.put(seq, at, Running)
-		effects = append(effects, Effect{Run, seq})
+	seq, at := l.next()
+	switch {
+	case at == Absent || seq > l.cursor:
+		return effects
+	case at == Held:
+		l.put(seq, at, releasing)
+		return append(effects, Effect{Release, seq})
 	}
+	l.put(seq, at, Running)
+	return append(effects, Effect{Run, seq})
 }
 
 // next returns the event that is to start now if the cursor has passed it; Absent if there is none.
@@ -135,18 +125,12 @@ func (l *Lane) next() (uint64, Position) {
 	if l.paused || l.running != 0 {
 		return 0, Absent
 	}
-	seq, at := l.lowest()
-	if !startable(at) && len(l.marked) > 0 {
-		seq = l.marked[0]
-		at = l.away.position(seq)
+	switch seq, at := l.lowest(); at {
+	case Line, Ready, Held:
+		return seq, at
 	}
-	if !startable(at) {
-		return 0, Absent
-	}
-	return seq, at
+	return 0, Absent
 }
-
-func startable(at Position) bool { return at == Line || at == Ready || at == Held }
 
 // lowest returns the lowest event of the lane; Absent if there is none.
 func (l *Lane) lowest() (seq uint64, at Position) {
@@ -210,6 +194,8 @@ func (l *Lane) put(seq uint64, from, to Position) {
 		l.running = 0
 	case Held:
 		l.held--
+	case Parked:
+		l.parked.remove(seq)
 	}
 	switch to {
 	case Absent, Line, Running:
@@ -225,17 +211,7 @@ func (l *Lane) put(seq uint64, from, to Position) {
 		l.running = seq
 	case Held:
 		l.held++
-	}
-}
-
-func (l *Lane) mark(seq uint64) {
-	if i, found := slices.BinarySearch(l.marked, seq); !found {
-		l.marked = slices.Insert(l.marked, i, seq)
-	}
-}
-
-func (l *Lane) unmark(seq uint64) {
-	if i, found := slices.BinarySearch(l.marked, seq); found {
-		l.marked = slices.Delete(l.marked, i, i+1)
+	case Parked:
+		l.parked.put(seq, Parked)
 	}
 }

@@ -162,27 +162,33 @@ func TestLaneKeepsOrderThrough(t *testing.T) {
 			},
 			held: []uint64{3},
 		},
-		"an event let go out of order": {
+		"a dead letter whose tail goes on without it": {
 			beats: []beat{
-				{Standing(1, Parked), ""}, {Standing(2, Held), ""}, {Standing(3, Held), ""}, {Standing(4, Held), ""},
-				{ReleaseOutOfOrder(3), "release 3"}, {ReleasedNow(3), ""}, {Due(3), "run 3"}, {Redrive(1), ""}, {Due(1), ""}, {Retry(3), "run 1"},
-				{Done(1), "release 2"}, {Due(3), "run 3"}, {Done(3), ""},
+				{Standing(1, Parked), ""}, {Standing(2, Held), ""}, {Standing(3, Held), ""}, {Standing(4, Held), ""}, {ParkPassing(1), "release 2"},
+				{Arrive(5), "hold 5"}, {ReleasedNow(2), ""}, {Due(2), "run 2"}, {HeldNow(5), ""}, {Retry(2), ""}, {Due(2), "run 2"}, {Done(2), "release 3"},
+				{ReleasedNow(3), ""}, {Redrive(1), ""}, {Due(3), ""}, {Due(1), "run 1"}, {Done(1), "run 3"}, {Done(3), "release 4"},
 			},
-			blocker: Moving, held: []uint64{4},
+			// Redriven, the dead letter went before what had not started yet.
+			blocker: Moving, held: []uint64{5},
 		},
-		"several let go out of order": {
+		"a tail that goes on up to the next dead letter": {
 			beats: []beat{
-				{Standing(1, Waiting), ""}, {Arrive(2), "hold 2"}, {Arrive(3), "hold 3"}, {HeldNow(3), ""}, {ReleaseOutOfOrder(3), "release 3"},
-				{ReleaseOutOfOrder(2), ""}, {HeldNow(2), "release 2"}, {ReleasedNow(3), ""}, {Due(3), ""}, {ReleasedNow(2), ""}, {Due(2), "run 2"},
-				{Park(2), "run 3"}, {Park(3), ""}, {Redrive(3), ""}, {Due(3), ""},
+				{Standing(1, Parked), ""}, {Standing(2, Held), ""}, {Standing(3, Parked), ""}, {Standing(4, Held), ""}, {ParkPassing(1), "release 2"},
+				{ReleasedNow(2), ""}, {Due(2), "run 2"}, {Done(2), ""},
 			},
-			// A redrive is a new life, and it waits for its turn.
-			blocker: Waiting,
+			blocker: Parked, held: []uint64{4},
+		},
+		"a higher dead letter that is let pass": {
+			beats: []beat{
+				{Standing(1, Parked), ""}, {Standing(2, Held), ""}, {Standing(3, Parked), ""}, {Standing(4, Held), ""}, {ParkPassing(3), ""},
+				{Done(1), "release 2"}, {ReleasedNow(2), ""}, {Due(2), "run 2"}, {Done(2), "release 4"},
+			},
+			blocker: Moving,
 		},
 		"words that come late": {
 			beats: []beat{
 				{Arrive(1), "run 1"}, {Arrive(1), ""}, {Due(1), ""}, {Retry(1), ""}, {Arrive(2), "hold 2"}, {Arrive(2), ""}, {Done(2), ""}, {HeldNow(2), ""},
-				{ReleasedNow(2), ""}, {Due(1), "run 1"}, {ReleasedNow(1), ""}, {Park(1), ""}, {Due(1), ""}, {ReleaseOutOfOrder(1), ""}, {Standing(1, Waiting), ""},
+				{ReleasedNow(2), ""}, {Due(1), "run 1"}, {ReleasedNow(1), ""}, {Park(1), ""}, {Due(1), ""}, {Park(1), ""}, {Standing(1, Waiting), ""},
 				{Arrive(0), ""}, {Due(0), ""},
 			},
 			blocker: Parked,
@@ -268,5 +274,27 @@ func TestTailIsWhatIsHeldAboveADeadLetter(t *testing.T) {
 		if got := l.Tail(seq); !slices.Equal(got, want) {
 			t.Errorf("tail of %d: got %v, want %v", seq, got, want)
 		}
+	}
+}
+
+// A lower dead letter is in the way of a higher one's redrive, wherever the lane's other events stand.
+func TestLowestParkedIsTheFirstDeadLetterThatBlocks(t *testing.T) {
+	l := New(Rules{})
+	for _, step := range []struct {
+		in   Input
+		want uint64 // 0 is none
+	}{
+		{Standing(5, Held), 0}, {Standing(9, Parked), 9}, {Standing(3, Waiting), 9}, {Standing(4, Parked), 4}, {Park(4), 4}, {Standing(7, Parked), 4},
+		{ParkPassing(4), 7}, {Redrive(7), 9}, {Park(7), 7}, {Done(7), 9}, {Redrive(4), 9}, {ParkPassing(4), 9}, {Redrive(9), 0},
+	} {
+		l.Step(step.in, nil)
+		if got, ok := l.LowestParked(); got != step.want || ok != (step.want != 0) {
+			t.Fatalf("%v: got %d (%v), want %d", step.in, got, ok, step.want)
+		}
+	}
+	passing := New(Rules{Continue: true})
+	passing.Step(Standing(1, Parked), nil)
+	if got, ok := passing.LowestParked(); ok {
+		t.Errorf("function that continues behind dead letters: got %d, want none", got)
 	}
 }

@@ -14,6 +14,13 @@ func (l *Lane) Blocker() (seq uint64, at Position) {
 	return 0, Absent
 }
 
+// LowestParked returns the lowest dead letter that blocks the lane; ok is false if there is none. It need not be the blocker: an event
+// that was redriven, or replayed, may wait or run below it.
+func (l *Lane) LowestParked() (seq uint64, ok bool) {
+	e, ok := l.parked.lowest()
+	return e.seq, ok
+}
+
 // AwaitsCursor returns the event that starts as soon as the cursor reaches it. Until ok is false, the owner gives the lane the cursor whenever
 // it moves; any other lane need not hear of it before its next input.
 func (l *Lane) AwaitsCursor() (seq uint64, ok bool) {

@@ -23,7 +23,6 @@ type world struct {
 
 	at      map[uint64]Position
 	inRetry map[uint64]bool // where a running or leaving event is stored: RETRY, or the source stream
-	marked  map[uint64]bool
 	cursor  uint64
 	paused  bool
 
@@ -36,7 +35,7 @@ type world struct {
 func newWorld(t *rapid.T, rules Rules) *world {
 	return &world{
 		t: t, rules: rules, lane: New(rules),
-		at: map[uint64]Position{}, inRetry: map[uint64]bool{}, marked: map[uint64]bool{}, done: map[uint64]bool{}, passed: map[uint64]bool{},
+		at: map[uint64]Position{}, inRetry: map[uint64]bool{}, done: map[uint64]bool{}, passed: map[uint64]bool{},
 	}
 }
 
@@ -68,11 +67,7 @@ func (w *world) put(seq uint64, at Position) func() {
 		switch at {
 		case Absent:
 			delete(w.at, seq)
-			delete(w.marked, seq)
 			delete(w.inRetry, seq)
-		case Parked:
-			delete(w.marked, seq)
-			w.at[seq] = at
 		default:
 			w.at[seq] = at
 		}
@@ -95,7 +90,7 @@ func (w *world) guarantee(e Effect, before map[uint64]Position) {
 		if at == Running {
 			w.wrong("%v while %d runs", e, seq)
 		}
-		if seq < e.Seq && !w.marked[e.Seq] {
+		if seq < e.Seq {
 			w.wrong("%v overtakes %d, which is %v", e, seq, at)
 		}
 	}
@@ -110,16 +105,12 @@ func (w *world) guarantee(e Effect, before map[uint64]Position) {
 // follows is the naive rule: sort, and look at the first. It also takes the effects into the model.
 func (w *world) follows() []Effect {
 	var effects []Effect
-	for {
-		seq, at := w.startable()
-		if at == Absent || seq > w.cursor {
-			break
-		}
-		if at == Held {
-			effects = append(effects, Effect{Release, seq})
-			w.at[seq] = releasing
-			continue
-		}
+	switch seq, at := w.startable(); {
+	case at == Absent || seq > w.cursor:
+	case at == Held:
+		effects = append(effects, Effect{Release, seq})
+		w.at[seq] = releasing
+	default:
 		effects = append(effects, Effect{Run, seq})
 		w.inRetry[seq] = at == Ready
 		w.at[seq] = Running
@@ -146,15 +137,10 @@ func (w *world) startable() (uint64, Position) {
 	if w.paused || len(w.all(Running)) > 0 || len(w.at) == 0 {
 		return 0, Absent
 	}
-	first := w.sorted()[:1]
-	if marked := slices.Sorted(maps.Keys(w.marked)); len(marked) > 0 {
-		first = append(first, marked[0])
-	}
-	for _, seq := range first {
-		switch at := w.at[seq]; at {
-		case Line, Ready, Held:
-			return seq, at
-		}
+	seq := w.sorted()[0]
+	switch at := w.at[seq]; at {
+	case Line, Ready, Held:
+		return seq, at
 	}
 	return 0, Absent
 }
@@ -195,6 +181,10 @@ func (w *world) look() {
 	}
 	if got, _ := w.lane.Blocker(); got != blocker {
 		w.wrong("got blocker %d, want %d", got, blocker)
+	}
+	parked := append(w.all(Parked), 0)
+	if got, ok := w.lane.LowestParked(); got != parked[0] || ok != (len(parked) > 1) {
+		w.wrong("got lowest dead letter %d (%v), want the first of %v", got, ok, w.all(Parked))
 	}
 }
 
@@ -238,7 +228,7 @@ func (w *world) live() {
 	may(3, "deliver", len(w.source) > 0, w.deliver)
 	may(2, "accept", len(w.source) < 4, w.accept)
 	may(1, "end without an attempt", stands(anywhere...), w.withoutAttempt)
-	may(1, "release out of order", stands(Held, Waiting, Ready, holding, releasing), w.releaseOutOfOrder)
+	may(1, "let a dead letter's tail go on", stands(Parked), w.letTailGoOn)
 	may(1, "replay", len(w.forgotten()) > 0, w.replay)
 	may(1, "repeat", len(w.at) > 0, w.repeat)
 	may(1, "move the cursor", true, w.seeMore)
@@ -367,10 +357,8 @@ func (w *world) discardWithTail() {
 	w.finish(seq)
 }
 
-func (w *world) releaseOutOfOrder() {
-	seq := w.one(Held, Waiting, Ready, holding, releasing)
-	w.say(ReleaseOutOfOrder(seq), func() { w.marked[seq] = true })
-}
+// letTailGoOn is an operator's release: the dead letter stays one, and may be redriven later, but its lane no longer waits for it.
+func (w *world) letTailGoOn() { w.parkPassing(w.one(Parked)) }
 
 func (w *world) pauseOrResume() {
 	if w.paused {
@@ -386,9 +374,9 @@ func (w *world) repeat() {
 		late := []Input{Arrive(seq), Cursor(0)}
 		switch w.at[seq] {
 		case Running:
-			late = append(late, Due(seq), HeldNow(seq), ReleasedNow(seq), Redrive(seq), ReleaseOutOfOrder(seq), Standing(seq, Waiting))
+			late = append(late, Due(seq), HeldNow(seq), ReleasedNow(seq), Redrive(seq), Standing(seq, Waiting))
 		case Parked:
-			late = append(late, Due(seq), HeldNow(seq), ReleasedNow(seq), ReleaseOutOfOrder(seq), Standing(seq, Waiting))
+			late = append(late, Due(seq), HeldNow(seq), ReleasedNow(seq), Park(seq), Standing(seq, Waiting))
 		case Held:
 			late = append(late, HeldNow(seq), ReleasedNow(seq), Retry(seq), Move(seq), Standing(seq, Waiting))
 		case Waiting, Ready:
@@ -442,7 +430,7 @@ func (w *world) crash() {
 		}
 	}
 	w.past = append(w.past, "crash")
-	w.lane, w.at, w.inRetry, w.marked, w.cursor = New(w.rules), map[uint64]Position{}, map[uint64]bool{}, map[uint64]bool{}, 0
+	w.lane, w.at, w.inRetry, w.cursor = New(w.rules), map[uint64]Position{}, map[uint64]bool{}, 0
 	for _, seq := range slices.Sorted(maps.Keys(said)) {
 		// Some come only as the source stream is replayed, in its order.
 		if said[seq] == Line && rapid.Bool().Draw(w.t, "later") {
