@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -53,13 +55,29 @@ type Report struct {
 	SpanID      string           `json:"span_id,omitempty"`
 	Version     string           `json:"version,omitempty"`
 	Truncated   bool             `json:"truncated,omitempty"`
+	Released    *Released        `json:"released,omitempty"`
 	History     []streams.Record `json:"history,omitempty"`
+}
+
+// Released says that somebody let a dead letter's lane go on without it.
+type Released struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// Blocks reports whether a dead letter with these headers keeps later events of its key waiting, in a function that holds. Expired and
+// set-aside ones do not, nor one whose lane was released.
+func Blocks(h nats.Header) bool {
+	cause := Cause(h.Get(causeHeader))
+	return cause != Expired && cause != SetAside && h.Get(releasedHeader) == ""
 }
 
 // Headers of a dead letter. The report is one line of JSON; the cause stands beside it for people who browse with any NATS client.
 const (
-	reportHeader = "Siding-Dead-Letter"
-	causeHeader  = "Siding-Cause"
+	reportHeader   = "Siding-Dead-Letter"
+	causeHeader    = "Siding-Cause"
+	releasedHeader = "Siding-Released" // present on one that blocks its lane no longer
 )
 
 // Bounds of a report in bytes: everything that Siding adds to a copy stays within 16 KiB.
@@ -73,6 +91,11 @@ const (
 // shows no stacks: that of the last failure stands beside it, and the attempt records keep the others.
 func (r Report) Headers() map[string]string {
 	stack := r.Stack
+	if r.Released != nil {
+		released := *r.Released
+		released.By, released.Reason = r.cut(released.By, maxBrief), r.cut(released.Reason, maxBrief)
+		r.Released = &released
+	}
 	r.Error = r.cut(r.Error, maxText)
 	r.Stack = r.cut(r.Stack, maxText)
 	r.Code = r.cut(r.Code, maxBrief)
@@ -92,7 +115,11 @@ func (r Report) Headers() map[string]string {
 			line = fmt.Appendf(nil, `{"cause":%q,"truncated":true}`, r.Cause)
 		}
 		if len(line) <= maxReport || err != nil {
-			return map[string]string{reportHeader: string(line), causeHeader: string(r.Cause)}
+			headers := map[string]string{reportHeader: string(line), causeHeader: string(r.Cause)}
+			if r.Released != nil {
+				headers[releasedHeader] = r.Released.At.UTC().Format(time.RFC3339Nano)
+			}
+			return headers
 		}
 		switch {
 		case len(r.History) > 1:
@@ -107,6 +134,9 @@ func (r Report) Headers() map[string]string {
 				&r.Function, &r.Stream, &r.Subject, &r.Class, &r.Code, &r.Error, &r.ParkedBy, &r.TraceID, &r.SpanID, &r.Version,
 			} {
 				*text = r.cut(*text, limit)
+			}
+			if r.Released != nil {
+				r.Released.By, r.Released.Reason = r.cut(r.Released.By, limit), r.cut(r.Released.Reason, limit)
 			}
 			limit /= 2
 		}

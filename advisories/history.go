@@ -61,6 +61,8 @@ func (h *History) Add(r streams.Record) {
 		h.Parked = true
 	case streams.RecordDelivered, streams.RecordDiscarded, streams.RecordGone:
 		h.Final = r.Kind
+	case streams.RecordHeld, streams.RecordReleased, streams.RecordGivenBack, streams.RecordRedriven:
+		// No attempt was made; a redrive's own cycle has opened by its number alone.
 	}
 }
 

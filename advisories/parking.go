@@ -139,8 +139,8 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 		return err
 	}
 	d, err := streams.ReadDecision(m.Data)
-	if err == nil && d.Action == streams.ActionRedrive {
-		return nil
+	if err == nil && d.Action != streams.ActionDiscard {
+		return nil // there is no handler to run it, nor what it holds up
 	}
 	letter, findErr := o.Store.Last(ctx, streams.DeadLetterStream(ref.Function), streams.InDeadLetters.Subject(ref))
 	if findErr != nil && !isAbsent(findErr) {
@@ -163,6 +163,11 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 		}
 		return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
 	}
+	if d.Tail {
+		if err := o.discardTail(ctx, ref, d); err != nil {
+			return err
+		}
+	}
 	if streams.ReadCopy(letter.Header, nil).Ours() { // what somebody else wrote there was never an event
 		if err := o.Store.Append(ctx, DiscardedRecord(ref, d)); err != nil {
 			return err
@@ -177,6 +182,36 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 	return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
 }
 
+// discardTail ends what is held behind a dead letter. The dead letter itself comes after it: while it stands, the decision can be repeated.
+func (o *Orphans) discardTail(ctx context.Context, letter streams.Ref, d streams.Decision) error {
+	refs, err := o.Store.Standing(ctx, streams.InHeld, letter.Function)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		if ref.Lane != letter.Lane || ref.Lane == streams.NoLane || ref.Sequence <= letter.Sequence || ref.Sequence > d.Through {
+			continue
+		}
+		held, err := o.Store.Last(ctx, streams.HeldStream, streams.InHeld.Subject(ref))
+		if isAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := o.Store.Append(ctx, DiscardedRecord(ref, streams.Decision{By: d.By, Reason: d.Reason, At: d.At})); err != nil {
+			return err
+		}
+		if err := o.Store.Audit(ctx, DiscardedTailAudit(ref, letter, d)); err != nil {
+			return err
+		}
+		if err := o.Store.Delete(ctx, held.Stream, held.Sequence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DiscardedRecord ends an event by a decision.
 func DiscardedRecord(ref streams.Ref, d streams.Decision) streams.Record {
 	return streams.Record{
@@ -188,11 +223,22 @@ func DiscardedRecord(ref streams.Ref, d streams.Decision) streams.Record {
 // DecidedAudit is the audit entry of an applied decision. Its time is the decision's, so that applying it again after a crash
 // does not say it twice.
 func DecidedAudit(ref streams.Ref, d streams.Decision) streams.AuditEntry {
-	action := "redriven"
-	if d.Action == streams.ActionDiscard {
-		action = "discarded"
+	entry := streams.AuditEntry{Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, Reason: d.Reason, At: d.At}
+	switch d.Action {
+	case streams.ActionDiscard:
+		entry.Action = "discarded"
+	case streams.ActionRelease:
+		entry.Action, entry.Detail = "released", map[string]string{"order": "out of order"}
+	default:
+		entry.Action = "redriven"
 	}
-	return streams.AuditEntry{
-		Action: action, Function: ref.Function, Sequence: ref.Sequence, Cycle: d.Cycle, By: d.By, Reason: d.Reason, At: d.At,
-	}
+	return entry
+}
+
+// DiscardedTailAudit is the audit entry of an event that was held behind a dead letter and was discarded with it.
+func DiscardedTailAudit(ref, letter streams.Ref, d streams.Decision) streams.AuditEntry {
+	d.Cycle = 0 // an event is held in its first life
+	entry := DecidedAudit(ref, d)
+	entry.Detail = map[string]string{"with": letter.ID()}
+	return entry
 }

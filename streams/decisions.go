@@ -14,17 +14,22 @@ import (
 // Decision is what an operator or a program decided about one dead letter. It names the dead letter and its cycle, so that it can
 // never be applied to a later failure of the same event.
 type Decision struct {
-	Action string    `json:"action"` // redrive or discard
+	Action string    `json:"action"` // redrive, discard or release
 	Cycle  int       `json:"cycle"`
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
+	// Tail, of a discard, ends what is held behind the dead letter too, up to the source sequence Through: what arrived after somebody had
+	// decided was not decided about.
+	Tail    bool   `json:"tail,omitempty"`
+	Through uint64 `json:"through,omitempty"`
 }
 
 // The actions of a decision.
 const (
-	ActionRedrive = "redrive"
-	ActionDiscard = "discard"
+	ActionRedrive = "redrive" // send it through its function again
+	ActionDiscard = "discard" // it will never be handled
+	ActionRelease = "release" // it stays a dead letter, and what is held behind it goes on without it, out of order
 )
 
 // DecisionPendingError refuses a second decision while the first waits to be applied.
@@ -70,8 +75,9 @@ func ReadDecision(data []byte) (Decision, error) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		return Decision{}, fmt.Errorf("decision: %w", err)
 	}
-	if d.Action != ActionRedrive && d.Action != ActionDiscard {
-		return d, fmt.Errorf("decision: unknown action %q", d.Action)
+	switch d.Action {
+	case ActionRedrive, ActionDiscard, ActionRelease:
+		return d, nil
 	}
-	return d, nil
+	return d, fmt.Errorf("decision: unknown action %q", d.Action)
 }

@@ -24,6 +24,17 @@ type Declared struct {
 	Concurrency   int           `json:"concurrency"`
 	Owner         string        `json:"owner,omitempty"`
 	Version       string        `json:"version,omitempty"`
+	OnPark        string        `json:"on_park,omitempty"` // what its lanes do behind a dead letter
+	Paused        []PausedLane  `json:"paused,omitempty"`
+}
+
+// PausedLane is a lane that an operator has paused. It stays paused over restarts, until it is resumed.
+type PausedLane struct {
+	Lane   string    `json:"lane"` // as in subjects
+	Key    string    `json:"key"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // Declare writes what a function says of itself.

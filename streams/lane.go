@@ -15,7 +15,8 @@ const (
 	// MaxTypeSubject is the longest encoded event type in bytes.
 	MaxTypeSubject = 1024
 
-	noKeyLane  = "_"
+	// NoLane is the lane token of events without an ordering key. They are in no lane: none of them waits for another.
+	NoLane     = "_"
 	emptyToken = "%"
 )
 
@@ -24,11 +25,11 @@ const (
 // with each byte outside [A-Za-z0-9-_=:@+,;/!$&'()~] percent-encoded. The key itself travels in a header.
 func Lane(key string) string {
 	if key == "" {
-		return noKeyLane
+		return NoLane
 	}
 	if len(key) <= maxLaneKey {
 		token := encodeToken(key)
-		if token == noKeyLane {
+		if token == NoLane {
 			return "%5F"
 		}
 		if len(token) <= maxLaneToken {
@@ -37,6 +38,17 @@ func Lane(key string) string {
 	}
 	sum := sha256.Sum256([]byte(key))
 	return "#" + hex.EncodeToString(sum[:])
+}
+
+// LaneKey is the inverse of Lane; ok is false for a lane of which only a hash of the key is known.
+func LaneKey(token string) (key string, ok bool) {
+	switch {
+	case token == NoLane:
+		return "", true
+	case strings.HasPrefix(token, "#"):
+		return "", false
+	}
+	return percentDecode(token), true
 }
 
 // EventSubject returns the subject on which an event of this type is stored: `events.` and the type, encoded token by token.

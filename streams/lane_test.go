@@ -73,7 +73,7 @@ func checkLane(t interface {
 	if len(lane) > maxLaneToken {
 		t.Errorf("key %q: got %d characters, want at most %d", key, len(lane), maxLaneToken)
 	}
-	if lane == noKeyLane {
+	if lane == NoLane {
 		if key != "" {
 			t.Errorf("key %q: got the lane of no key", key)
 		}

@@ -17,12 +17,14 @@ import (
 // RecordKind says what an attempt record remembers.
 type RecordKind string
 
-// The kinds. An attempt or a crash is one invocation of the handler; the others end or reopen an event's way.
+// The kinds. An attempt or a crash is one invocation of the handler; the others say how an event's way went on, or that it ended.
 const (
 	RecordAttempt   RecordKind = "attempt"    // an attempt that did not simply succeed
 	RecordCrash     RecordKind = "crash"      // the process died while the attempt ran; never charged
 	RecordGivenBack RecordKind = "given_back" // deliveries that were used up without an attempt were given back
+	RecordHeld      RecordKind = "held"       // it waits behind an earlier event of its key
 	RecordRedriven  RecordKind = "redriven"   // a decision opened the next cycle
+	RecordReleased  RecordKind = "released"   // a decision let its lane go on without it, out of order
 	RecordDelivered RecordKind = "delivered"  // final: the handler succeeded off the hot path
 	RecordParked    RecordKind = "parked"     // final for this cycle: the event is a dead letter
 	RecordDiscarded RecordKind = "discarded"  // final: decided, with a reason, never to be handled
