@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/streams"
@@ -16,50 +17,80 @@ import (
 
 // path is one way through the life of an event, on which a process is killed at every point.
 type path struct {
-	name   string
-	events int
+	name string
+	// keys are the ordering keys of the events, whose ids are 1, 2, …; "" = none.
+	keys   []string
 	fn     functions.Function
 	script script
 	timing func(*timing)
 	// decide states decisions about what has been parked in its first cycle; "" = none.
 	decide string
+	tail   bool
 	// What the events must have come to in the end.
-	delivered, parked, discarded int64
+	delivered, parked, discarded, held int64
 }
 
 var errNo = errors.New("no")
 
+// crashPaths are the ways of events. Unless a path is about order, two of its events have a key and one has none.
 func crashPaths() []path {
 	always := func(context.Context, string, functions.Attempt) error { return errNo }
+	good := func(context.Context, string, functions.Attempt) error { return nil }
 	twice := functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}
+	thrice := functions.Retry{Attempts: 4, Backoff: functions.Delays(time.Second, 5*time.Second)}
 	untilRedriven := func(_ context.Context, _ string, a functions.Attempt) error {
 		if a.Cycle == 0 {
 			return functions.Park(errNo)
 		}
 		return nil
 	}
+	// firstParks parks the first event until it is redriven.
+	firstParks := func(ctx context.Context, id string, a functions.Attempt) error {
+		if id == "1" {
+			return untilRedriven(ctx, id, a)
+		}
+		return nil
+	}
+	mixed, four := []string{"k", "", "k"}, []string{"k", "k", "other", "k"}
 	return []path{
-		{name: "done", events: 3, delivered: 3, script: func(context.Context, string, functions.Attempt) error { return nil }},
-		{name: "retry", events: 2, delivered: 2, fn: functions.Function{Retry: functions.Retry{Attempts: 4, Backoff: functions.Delays(time.Second, 5*time.Second)}},
-			script: func(_ context.Context, _ string, a functions.Attempt) error {
-				if a.Number < 3 {
+		{name: "done", keys: mixed, delivered: 3, script: good},
+		{name: "retry", keys: mixed, delivered: 3, fn: functions.Function{Retry: thrice},
+			script: func(_ context.Context, id string, a functions.Attempt) error {
+				if a.Number < 3 && id != "3" {
 					return errNo
 				}
 				return nil
 			}},
-		{name: "exhausted by advisory", events: 2, parked: 2, fn: functions.Function{Retry: twice}, script: always,
+		{name: "exhausted by advisory", keys: mixed, parked: 2, held: 1, fn: functions.Function{Retry: twice}, script: always,
 			timing: func(t *timing) { t.advisory, t.sweep = 0, 0 }},
-		{name: "exhausted by owner", events: 2, parked: 2, fn: functions.Function{Retry: twice}, script: always,
+		{name: "exhausted by owner", keys: mixed, parked: 2, held: 1, fn: functions.Function{Retry: twice}, script: always,
 			timing: func(t *timing) { t.deaf, t.sweep = true, 0 }},
-		{name: "exhausted by sweep", events: 2, parked: 2, fn: functions.Function{Retry: twice}, script: always,
+		{name: "exhausted by sweep", keys: mixed, parked: 2, held: 1, fn: functions.Function{Retry: twice}, script: always,
 			timing: func(t *timing) { t.deaf, t.advisory = true, 0 }},
-		{name: "permanent", events: 3, parked: 3, script: func(context.Context, string, functions.Attempt) error { return functions.Park(errNo) }},
-		{name: "redrive", events: 2, delivered: 2, script: untilRedriven, decide: client.Redrive},
-		{name: "redrive and parked again", events: 1, parked: 1, decide: client.Redrive,
+		{name: "permanent", keys: mixed, parked: 2, held: 1, script: func(context.Context, string, functions.Attempt) error { return functions.Park(errNo) }},
+		{name: "permanent, continuing", keys: mixed, parked: 3, fn: functions.Function{OnPark: functions.Continue},
 			script: func(context.Context, string, functions.Attempt) error { return functions.Park(errNo) }},
-		{name: "discard", events: 2, discarded: 2, script: untilRedriven, decide: client.Discard},
-		{name: "discarded by its handler", events: 2, discarded: 2,
+		{name: "redrive", keys: mixed, delivered: 3, script: untilRedriven, decide: client.Redrive},
+		{name: "redrive and parked again", keys: []string{"k", "k"}, parked: 1, held: 1, decide: client.Redrive,
+			script: func(context.Context, string, functions.Attempt) error { return functions.Park(errNo) }},
+		{name: "discard", keys: mixed, discarded: 3, script: untilRedriven, decide: client.Discard},
+		{name: "discarded by its handler", keys: mixed, discarded: 3,
 			script: func(context.Context, string, functions.Attempt) error { return functions.Discard(errNo) }},
+
+		{name: "hold behind a retry", keys: four, delivered: 4, fn: functions.Function{Retry: thrice},
+			script: func(_ context.Context, id string, a functions.Attempt) error {
+				if id == "1" && a.Number < 3 {
+					return errNo
+				}
+				return nil
+			}},
+		{name: "hold, redrive and release", keys: four, delivered: 4, script: firstParks, decide: client.Redrive},
+		{name: "hold, discard and release", keys: four, delivered: 3, discarded: 1, script: firstParks, decide: client.Discard},
+		{name: "a released event parks", keys: four[:3], delivered: 3, script: untilRedriven, decide: client.Redrive},
+		{name: "tail", keys: four, delivered: 1, discarded: 3, script: firstParks, decide: client.Discard, tail: true},
+		{name: "release out of order", keys: four, delivered: 3, parked: 1, script: firstParks, decide: client.Release},
+		{name: "spill", keys: []string{"k", "k", "k", "k", "k"}, delivered: 5, timing: func(t *timing) { t.line = 1 },
+			script: func(context.Context, string, functions.Attempt) error { time.Sleep(time.Second); return nil }},
 	}
 }
 
@@ -102,8 +133,12 @@ func killAt(t *testing.T, p path, keep bool, points ...int) (hit bool) {
 			}
 			where += fmt.Sprintf(" %d (%s)", at, m.lastOp())
 		}
-		last := w.start(testTiming(), []functions.Function{w.function(p.fn, func() bool { return true }, p.script)})
-		last.send(p.events) // what had not been accepted is sent again; the rest are duplicates
+		timing := testTiming()
+		if p.timing != nil && p.name == "spill" {
+			p.timing(&timing)
+		}
+		last := w.start(timing, []functions.Function{w.function(p.fn, func() bool { return true }, p.script)})
+		last.sendPath(p) // what had not been accepted is sent again; the rest are duplicates
 		last.play(p, nil)
 		a := last.settle("f")
 		before := len(w.calls(""))
@@ -111,10 +146,11 @@ func killAt(t *testing.T, p path, keep bool, points ...int) (hit bool) {
 		if after := len(w.calls("")); after != before {
 			t.Errorf("%s: %d more attempts after everything had come to rest", where, after-before)
 		}
-		if a.Delivered != p.delivered || a.Parked != p.parked || a.Discarded != p.discarded {
-			t.Errorf("%s: got %+v, want %d delivered, %d parked, %d discarded", where, a, p.delivered, p.parked, p.discarded)
+		if a.Delivered != p.delivered || a.Parked != p.parked || a.Discarded != p.discarded || a.Held != p.held {
+			t.Errorf("%s: got %+v, want %d delivered, %d parked, %d discarded, %d held", where, a, p.delivered, p.parked, p.discarded, p.held)
 		}
-		w.check(where, p, last.letters("f"), last.crashes("f", p.events))
+		w.check(where, p, last.letters("f"), last.crashes("f", len(p.keys)))
+		w.checkOrder(where, p)
 	})
 	return hit
 }
@@ -130,7 +166,7 @@ func (w *world) mortal(p path, m *mortal) {
 	go func() {
 		defer close(finished)
 		publisher := &life{w: w, store: l.store.Ungated()}
-		publisher.send(p.events)
+		publisher.sendPath(p)
 		l.play(p, m.killed)
 	}()
 	select {
@@ -180,18 +216,21 @@ func (l *life) play(p path, killed <-chan struct{}) {
 			continue
 		}
 		a, err = l.host.accountOf(context.Background(), d)
-		if err != nil || a.Accepted < int64(p.events) || a.Pending+a.Delivering+a.Retrying > 0 || !a.Holds {
+		if err != nil || a.Accepted < int64(len(p.keys)) || a.Pending+a.Delivering+a.Retrying > 0 || !a.Holds {
 			continue
 		}
 		open := false
 		if p.decide != "" {
 			for _, m := range l.letters("f") {
-				if copied := streams.ReadCopy(m.Header, nil); copied.Cycle == 0 {
+				copied := streams.ReadCopy(m.Header, nil)
+				report, _ := advisories.ReadReport(m)
+				if copied.Cycle == 0 && report.Released == nil {
 					open = true
 					_, ref, _ := streams.ParseSubject(m.Subject)
 					cycle := 0
+					l.w.decided(m.Header.Get("ce-id"), p)
 					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-					_, _ = l.host.decide(ctx, client.Decision{Function: "f", Sequence: ref.Sequence, Action: p.decide, Cycle: &cycle, Reason: "test", By: "test"})
+					_, _ = l.host.decide(ctx, client.Decision{Function: "f", Sequence: ref.Sequence, Action: p.decide, Cycle: &cycle, Tail: p.tail, Reason: "test", By: "test"})
 					cancel()
 				}
 			}
@@ -229,7 +268,7 @@ func (l *life) crashes(function string, events int) map[string]int {
 func (w *world) check(where string, p path, letters map[string]streams.Message, hits map[string]int) {
 	w.t.Helper()
 	allowed := p.fn.WithDefaults().Retry.Attempts
-	for i := 1; i <= p.events; i++ {
+	for i := 1; i <= len(p.keys); i++ {
 		id := fmt.Sprint(i)
 		succeeded, perCycle, same := 0, map[int]int{}, map[[2]int]int{}
 		for _, c := range w.calls(id) {
@@ -258,7 +297,7 @@ func (w *world) check(where string, p path, letters map[string]streams.Message, 
 		if succeeded > 1+hits[id] {
 			w.t.Errorf("%s: event %s was delivered %d times, and %d kills hit it", where, id, succeeded, hits[id])
 		}
-		if p.delivered > 0 && succeeded == 0 {
+		if p.delivered == int64(len(p.keys)) && succeeded == 0 {
 			w.t.Errorf("%s: event %s was never delivered", where, id)
 		}
 	}

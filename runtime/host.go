@@ -159,7 +159,7 @@ func (h *host) watch(ctx context.Context) error {
 func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, error) {
 	ref, err := h.store.Find(ctx, streams.InDeadLetters, d.Function, d.Sequence)
 	if errors.Is(err, streams.ErrNotFound) {
-		return client.Decided{}, newProblem(client.NotFound, "dead letter %s/%d: not found", d.Function, d.Sequence)
+		return client.Decided{}, h.noLetter(ctx, d)
 	}
 	if err != nil {
 		return client.Decided{}, err
@@ -169,11 +169,22 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 		return client.Decided{}, err
 	}
 	stands := streams.ReadCopy(letter.Header, nil).Cycle
-	decision := streams.Decision{Action: d.Action, Cycle: stands, Reason: d.Reason, By: d.By, At: time.Now().UTC()}
+	decision := streams.Decision{Action: d.Action, Cycle: stands, Reason: d.Reason, By: d.By, At: time.Now().UTC(), Tail: d.Tail}
 	if d.Cycle != nil {
 		decision.Cycle = *d.Cycle // a stale one is refused, and recorded, by whoever would apply it
 	}
 	decided := client.Decided{ID: ref.ID(), Action: d.Action, Cycle: decision.Cycle, At: decision.At}
+	if d.Tail { // what is accepted from now on was not decided about
+		d, err := h.store.Declared(ctx, d.Function)
+		if err != nil {
+			return client.Decided{}, err
+		}
+		source, err := h.store.Source(ctx, d.Stream)
+		if err != nil {
+			return client.Decided{}, err
+		}
+		decision.Through = source.Last
+	}
 	o := h.owner(d.Function)
 	if o == nil {
 		return h.decideOrphan(ctx, ref, decision, decided, stands)
@@ -198,6 +209,19 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 	return decided, nil
 }
 
+// noLetter answers a decision about a dead letter that does not stand: somebody may have been first.
+func (h *host) noLetter(ctx context.Context, d client.Decision) error {
+	ref := streams.Ref{Function: d.Function, Sequence: d.Sequence}
+	records, err := h.store.Records(ctx, d.Function, d.Sequence)
+	if err != nil {
+		return err
+	}
+	if first := decidedBefore(records); first != "" {
+		return newProblem(client.Conflict, "dead letter %s: no dead letter stands there any more: it was %s", ref.ID(), first)
+	}
+	return newProblem(client.NotFound, "dead letter %s: not found", ref.ID())
+}
+
 func (h *host) state(ctx context.Context, ref streams.Ref, d streams.Decision) error {
 	_, err := h.store.Decide(ctx, ref, d)
 	if pending, ok := errors.AsType[*streams.DecisionPendingError](err); ok {
@@ -209,7 +233,7 @@ func (h *host) state(ctx context.Context, ref streams.Ref, d streams.Decision) e
 // decideOrphan ends a dead letter of a function that nobody hosts; it stands at cycle stands. A redrive has no handler to go to.
 func (h *host) decideOrphan(ctx context.Context, ref streams.Ref, d streams.Decision, decided client.Decided, stands int) (client.Decided, error) {
 	if d.Action != streams.ActionDiscard {
-		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be redriven", ref.Function).
+		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be redriven or released", ref.Function).
 			WithHint("start a node that hosts %s, or end the dead letter with `siding dlq discard %s`", ref.Function, ref.ID())
 	}
 	if err := h.state(ctx, ref, d); err != nil {

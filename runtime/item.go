@@ -14,11 +14,12 @@ import (
 // phase is where an event is in the owner's hands.
 type phase int
 
-// The phases. Only queued, delayed and running keep a body in memory and a delivery alive by heartbeats.
+// The phases. Only lined, delayed, queued and running keep a delivery alive by heartbeats.
 const (
 	moving    phase = iota // its steps are being applied, or one of them is to be repeated
 	waiting                // stands in RETRY; JetStream delivers it when its delay is over
 	delayed                // delivered a moment too early: the owner waits for the rest, because a nak would use up a delivery
+	lined                  // waits in its lane for the end of what is before it
 	queued                 // waits for a worker
 	running                // its handler runs
 	exhausted              // its last nak is out; JetStream's advisory is to say so
@@ -42,6 +43,7 @@ type item struct {
 	header  nats.Header
 	data    []byte
 	event   event.Event
+	broken  error  // why it is no event
 	subject string // on the source stream
 	stored  time.Time
 
@@ -59,7 +61,7 @@ func (it *item) attempts() int { return it.history.Attempts }
 
 // inMemory reports whether the item holds a delivery that heartbeats must keep alive.
 func (it *item) inMemory() bool {
-	return it.phase == queued || it.phase == running || it.phase == delayed
+	return it.phase == queued || it.phase == running || it.phase == delayed || it.phase == lined
 }
 
 // release gives up the body, and the place that it took in the window.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
@@ -23,10 +24,11 @@ import (
 
 // world is what outlives a process in a test: the directory, and a log of what handlers saw and did.
 type world struct {
-	t   testing.TB
-	dir string
-	mu  sync.Mutex
-	log []call
+	t     testing.TB
+	dir   string
+	mu    sync.Mutex
+	log   []call
+	lives int
 }
 
 // call is one invocation of a handler.
@@ -37,6 +39,9 @@ type call struct {
 	at       time.Time
 	err      error
 	ended    bool
+	endedAt  int    // how long the log was then
+	life     int    // which of the world's processes it was
+	decision string // what was asked for about the event; such a line is no call
 }
 
 func newWorld(t testing.TB) *world {
@@ -77,12 +82,17 @@ func (w *world) function(f functions.Function, alive func() bool, s script) func
 		f.Types = []string{"t"}
 	}
 	f.Start = functions.FromBeginning
+	w.mu.Lock()
+	w.lives++
+	life := w.lives
+	w.mu.Unlock()
 	f.Handle = func(ctx context.Context, e functions.Event) error {
 		if !alive() {
 			return errors.New("dead")
 		}
 		c := call{function: f.Name, event: e.ID(), attempt: functions.AttemptFrom(ctx), at: time.Now()}
 		w.mu.Lock()
+		c.life = life
 		at := len(w.log)
 		w.log = append(w.log, c)
 		w.mu.Unlock()
@@ -91,7 +101,7 @@ func (w *world) function(f functions.Function, alive func() bool, s script) func
 			return err
 		}
 		w.mu.Lock()
-		w.log[at].err, w.log[at].ended = err, true
+		w.log[at].err, w.log[at].ended, w.log[at].endedAt = err, true, len(w.log)
 		w.mu.Unlock()
 		return err
 	}
@@ -103,7 +113,7 @@ func (w *world) calls(id string) []call {
 	defer w.mu.Unlock()
 	var calls []call
 	for _, c := range w.log {
-		if id == "" || c.event == id {
+		if c.decision == "" && (id == "" || c.event == id) {
 			calls = append(calls, c)
 		}
 	}
@@ -210,12 +220,13 @@ func (l *life) sendEvent(e event.Event) streams.Accepted {
 	return a
 }
 
-// account of function f, read until it holds and nothing is on its way, or until a fake hour is over.
+// account of function f, read until it holds and nothing is on its way, nor moves on in the next fake second, or until a fake hour is over.
 func (l *life) settle(function string) client.FunctionAccount {
 	l.w.t.Helper()
 	var a client.FunctionAccount
 	for range 3600 {
-		if a = l.account(function); a.Holds && a.Pending+a.Delivering+a.Retrying == 0 {
+		before := a
+		if a = l.account(function); a.Holds && a.Pending+a.Delivering+a.Retrying == 0 && cmp.Equal(a, before) {
 			return a
 		}
 		select {

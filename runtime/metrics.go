@@ -223,9 +223,8 @@ func (m *metrics) decision(function, action, result string) {
 	if m.functions[function] == nil {
 		function = otherLabel
 	}
-	const actionRelease = "release" // lets a lane go on without its dead letter
 	m.decisions.WithLabelValues(function,
-		closedLabel(action, streams.ActionRedrive, streams.ActionDiscard, actionRelease),
+		closedLabel(action, streams.ActionRedrive, streams.ActionDiscard, streams.ActionRelease),
 		closedLabel(result, "applied", "conflict", "refused", "error")).Inc()
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -28,6 +29,7 @@ type timing struct {
 	grace    time.Duration // what a stop gives to running attempts before it cancels them
 	stuck    time.Duration // what a handler gets after its timeout to notice that
 	deaf     bool          // advisories are not read
+	line     int           // how many events of one key wait in memory; 0 = lane.DefaultBound
 }
 
 func defaultTiming() timing {
@@ -68,6 +70,7 @@ type owner struct {
 	attempting map[uint64]*item // running ones
 	held       map[uint64]*item // delayed and exhausted ones: a deadline hangs on each
 	stalled    []*work
+	lanes      lanes
 	abandoned  int
 	suspended  atomic.Bool // too many handlers hang; also read by others
 	stopping   bool
@@ -78,8 +81,9 @@ type owner struct {
 	standing map[uint64]bool // sequences found in a place at the start that the ledger could not mark
 	order    []uint64        // source sequences seen and above the floor, ascending
 	cursor   uint64
-	skipped  uint64 // first sequence that was passed over since the last look at the source stream; 0 = none
-	expected uint64 // next consumer sequence of the source consumer; 1 after a reset
+	looked   time.Time // ahead, for a lane that waits for the cursor
+	skipped  uint64    // first sequence that was passed over since the last look at the source stream; 0 = none
+	expected uint64    // next consumer sequence of the source consumer; 1 after a reset
 	// Of the last reset because of a gap: the delivery that showed it, and when.
 	overtaken uint64
 	asked     time.Time
@@ -112,7 +116,7 @@ func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 		results: make(chan *job, streams.LedgerSlots),
 		items:   map[uint64]*item{}, inRetry: map[uint64]*item{}, attempting: map[uint64]*item{}, held: map[uint64]*item{},
 		standing: map[uint64]bool{}, deciding: map[uint64]bool{}, waiters: map[decisionKey]chan<- decisionResult{},
-		longest: fn.Retry.Backoff.Longest(fn.Retry.Attempts), lost: make(chan error, 1), begun: make(chan struct{}), ended: make(chan struct{}),
+		lanes: newLanes(fn, s.timing.line), longest: fn.Retry.Backoff.Longest(fn.Retry.Attempts), lost: make(chan error, 1), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -168,6 +172,8 @@ func (o *owner) run(ctx context.Context) error {
 		sweep = ticker.C
 		o.sweep(whole)
 	}
+	o.lookFor(whole)
+	o.perform(whole)
 	var lost error
 	for ctx.Err() == nil && lost == nil {
 		select {
@@ -192,6 +198,7 @@ func (o *owner) run(ctx context.Context) error {
 		case <-sweep:
 			o.sweep(whole)
 		}
+		o.perform(whole)
 		o.dispatch()
 	}
 	stopFetching()
@@ -307,7 +314,7 @@ func (o *owner) onTimer(ctx context.Context) {
 	for _, it := range o.held {
 		switch {
 		case it.phase == delayed && !it.due.After(now):
-			o.resume(ctx, it)
+			o.due(ctx, it)
 		case it.phase == delayed:
 			o.wake(it.due)
 		case it.phase == exhausted && o.timing.advisory > 0:
@@ -318,6 +325,7 @@ func (o *owner) onTimer(ctx context.Context) {
 			}
 		}
 	}
+	o.lookFor(ctx)
 	limit := o.fn.Timeout + o.timing.stuck
 	for _, it := range o.attempting {
 		if at := it.since.Add(limit); at.After(now) {
@@ -368,17 +376,20 @@ func (o *owner) start(it *item) {
 			Sequence: it.ref.Sequence, FirstFailedAt: it.history.CycleFailed,
 		},
 	}
+	o.backoffSpan(it)
 	o.attempting[it.ref.Sequence] = it
 	o.wake(it.since.Add(o.fn.Timeout + o.timing.stuck))
 	o.jobs <- it.job
 }
 
-// finish takes an item out of memory: it is settled or stands elsewhere.
-func (o *owner) finish(it *item) {
+// finish takes an item out of memory: it is settled or stands elsewhere, as its lane is told by end.
+func (o *owner) finish(it *item, end func(uint64) lane.Input) {
 	delete(o.items, it.ref.Sequence)
 	delete(o.held, it.ref.Sequence)
 	o.leftRetry(it)
 	it.release()
+	o.freedBy(it.ref, it.span)
+	o.tell(it.ref, end)
 }
 
 func (o *owner) standsInRetry(it *item, sequence uint64) {

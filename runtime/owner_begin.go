@@ -37,8 +37,11 @@ func (o *owner) begin(ctx context.Context) error {
 		return err
 	}
 	for _, ref := range retry {
-		o.adoptStanding(ctx, ref)
+		if err := o.adoptStanding(ctx, ref); err != nil {
+			return err
+		}
 	}
+	o.openLanes()
 	for _, c := range []struct{ stream, name string }{
 		{o.declared.Stream, o.fn.Name}, {streams.RetryStream, o.fn.Name}, {streams.DecisionsStream, o.fn.Name},
 	} {
@@ -63,7 +66,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 	o.bounds = source
 	o.declared = streams.Declared{
 		Name: o.fn.Name, Types: o.fn.Types, Stream: o.fn.Stream, StreamCreated: source.Created, Since: source.Last + 1,
-		OrderBy: o.fn.OrderBy.String(), Attempts: o.fn.Retry.Attempts, Timeout: o.fn.Timeout, Concurrency: o.fn.Concurrency,
+		OrderBy: o.fn.OrderBy.String(), OnPark: o.fn.OnPark.String(), Attempts: o.fn.Retry.Attempts, Timeout: o.fn.Timeout, Concurrency: o.fn.Concurrency,
 		Owner: o.fn.Owner, Version: o.fn.Version,
 	}
 	if o.fn.Start.String() == "beginning" {
@@ -75,7 +78,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 	case err != nil:
 		return false, err
 	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
-		o.declared.Since, known = before.Since, true
+		o.declared.Since, o.declared.Paused, known = before.Since, before.Paused, true
 	default:
 		if err := o.nothingStands(ctx, before); err != nil {
 			return false, err
@@ -163,103 +166,6 @@ func (o *owner) attach(ctx context.Context, known bool) error {
 	return err
 }
 
-// repair settles the doubles that a crash in the middle of a move leaves: in RETRY and among the dead letters the higher cycle wins,
-// at equal cycles the dead letter does. What stands anywhere is marked, so that the source stream does not bring it again. It
-// returns what stands in RETRY.
-func (o *owner) repair(ctx context.Context) ([]streams.Ref, error) {
-	retry, err := o.store.Standing(ctx, streams.InRetry, o.fn.Name)
-	if err != nil {
-		return nil, err
-	}
-	held, err := o.store.Standing(ctx, streams.InHeld, o.fn.Name)
-	if err != nil {
-		return nil, err
-	}
-	letters, err := o.store.Standing(ctx, streams.InDeadLetters, o.fn.Name)
-	if err != nil {
-		return nil, err
-	}
-	dead := make(map[uint64]streams.Ref, len(letters))
-	for _, ref := range letters {
-		dead[ref.Sequence] = ref
-		if err := o.markStanding(ctx, streams.InDeadLetters, ref); err != nil {
-			return nil, err
-		}
-	}
-	for _, ref := range held {
-		if err := o.markStanding(ctx, streams.InHeld, ref); err != nil {
-			return nil, err
-		}
-	}
-	kept := retry[:0]
-	for _, ref := range retry {
-		if err := o.markStanding(ctx, streams.InRetry, ref); err != nil {
-			return nil, err
-		}
-		letter, double := dead[ref.Sequence]
-		if double {
-			stays, err := o.repairDouble(ctx, ref, letter)
-			if err != nil {
-				return nil, err
-			}
-			if !stays {
-				continue
-			}
-		}
-		kept = append(kept, ref)
-	}
-	return kept, nil
-}
-
-func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (stays bool, err error) {
-	a, err := o.store.Last(ctx, streams.RetryStream, streams.InRetry.Subject(retry))
-	if err != nil {
-		return false, err
-	}
-	b, err := o.store.Last(ctx, streams.DeadLetterStream(o.fn.Name), streams.InDeadLetters.Subject(letter))
-	if err != nil {
-		return false, err
-	}
-	inRetry, parked := streams.ReadCopy(a.Header, nil), streams.ReadCopy(b.Header, nil)
-	if !inRetry.Ours() || !parked.Ours() {
-		return inRetry.Ours(), nil // no double: somebody else wrote one of them
-	}
-	stays = inRetry.Cycle > parked.Cycle
-	o.moveCut(retry, "it stood in RETRY and among the dead letters")
-	if stays {
-		return true, o.store.Delete(ctx, b.Stream, b.Sequence)
-	}
-	return false, o.store.Delete(ctx, a.Stream, a.Sequence)
-}
-
-// markStanding notes that the source stream's copy of an event is settled because it stands elsewhere. Where no earlier mark says so, what
-// stands there is looked at: only a copy of ours counts.
-func (o *owner) markStanding(ctx context.Context, place streams.Place, ref streams.Ref) error {
-	if o.ledger.Settled(ref.Sequence) {
-		return nil
-	}
-	m, err := o.store.Last(ctx, place.Stream(ref.Function), place.Subject(ref))
-	if isNotFound(err) || err == nil && !streams.ReadCopy(m.Header, nil).Ours() {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	o.store.Gated("mark", func() { err = o.ledger.Mark(ref.Sequence) })
-	if err != nil {
-		o.standing[ref.Sequence] = true
-	}
-	if o.replayed != ^uint64(0) { // with its ledger lost, every event is found unmarked
-		o.moveCut(ref, "it stood in "+place.Stream(ref.Function)+" and was not marked")
-	}
-	return nil
-}
-
-// moveCut tells of a move that a crash cut and that is completed now.
-func (o *owner) moveCut(ref streams.Ref, how string) {
-	o.log.Info("a crash had cut a move; it is completed", "event", ref.ID(), "how", how)
-}
-
 // survivors looks at the attempts that were running when the process died. Each gets one record of class crash, which is not
 // charged, unless the event has been settled since: then only the slot had not been freed.
 func (o *owner) survivors(ctx context.Context) error {
@@ -328,6 +234,7 @@ func (o *owner) seen(seq uint64) {
 		o.cursor = seq
 		o.order = append(o.order, seq)
 		o.ledger.SetCursor(seq)
+		o.passed()
 	}
 }
 

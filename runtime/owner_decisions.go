@@ -3,8 +3,11 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -76,7 +79,7 @@ func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Mes
 	}
 	switch {
 	case stands.Ours():
-	case d.Action == streams.ActionRedrive:
+	case d.Action != streams.ActionDiscard:
 		return o.planAfterwards(ctx, ref, m, d, "it was not written by siding and is no event: hint: discard it")
 	default:
 		// It was never an event, so there is none to be recorded as ended.
@@ -86,26 +89,89 @@ func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Mes
 			{kind: stepDelete, stream: m.Stream, sequence: m.Sequence},
 		}, decisionResult{applied: true}, nil
 	}
-	it := &item{ref: ref, header: letter.Header, cycle: d.Cycle}
+	if why := o.stopsDecision(ref, letter, d); why != "" {
+		return o.planAfterwards(ctx, ref, m, d, why)
+	}
+	it := &item{ref: ref, key: stands.Key, header: letter.Header, cycle: d.Cycle}
 	if e, err := streams.Decode(letter.Header, letter.Data); err == nil {
 		it.event = e
 	}
-	name, plan := spanRedrive, planRedrive
-	if d.Action == streams.ActionDiscard {
-		name, plan = spanDiscard, planDiscard
-	}
 	traced := o.traced(it)
-	if d.Action == streams.ActionRedrive {
+	var name string
+	var steps []step
+	switch d.Action {
+	case streams.ActionRedrive:
 		traced.Cycle++
+		name, steps = spanRedrive, planRedrive(ref, letter, m, d)
+	case streams.ActionRelease:
+		report, err := advisories.ReadReport(letter)
+		if err != nil {
+			steps, r := o.refuse(ref, m, d, err.Error())
+			return steps, r, nil
+		}
+		name, steps = spanRelease, planPass(ref, letter, report, m, d)
+	default:
+		name, steps = spanDiscard, planDiscard(ref, letter, m, d)
+		if d.Tail {
+			steps = append(o.planTail(ref, d), steps...)
+		}
 	}
-	steps := plan(ref, letter, m, d)
-	span := o.tracer.moment(traced, name, parkedSpan(letter), attrReason(d.Reason), attrBy(d.By))
+	span := o.decisionSpans(traced, name, letter, d)
 	for i := range steps {
-		if steps[i].kind == stepRecord {
+		if steps[i].kind == stepRecord && steps[i].record.Sequence == ref.Sequence {
 			steps[i].record.TraceID, steps[i].record.SpanID = span.TraceID, span.SpanID
 		}
 	}
+	o.freedBy(ref, span)
 	return steps, decisionResult{applied: true}, nil
+}
+
+// stopsDecision says why a decision about a dead letter that stands at its cycle cannot be applied, "" if it can.
+func (o *owner) stopsDecision(ref streams.Ref, letter streams.Message, d streams.Decision) string {
+	switch d.Action {
+	case streams.ActionRedrive:
+		l := o.lanes.all[ref.Lane]
+		if l == nil {
+			return ""
+		}
+		if lowest, ok := l.LowestParked(); ok && lowest < ref.Sequence {
+			return fmt.Sprintf("an earlier event of its key is a dead letter: hint: decide about %s/%d first", o.fn.Name, lowest)
+		}
+	case streams.ActionRelease:
+		report, err := advisories.ReadReport(letter)
+		switch {
+		case err == nil && report.Released != nil:
+			return fmt.Sprintf("its lane was released by %s at %s", report.Released.By, report.Released.At.UTC().Format(time.RFC3339))
+		case ref.Lane == streams.NoLane:
+			return "it has no ordering key, so nothing is held behind it"
+		case o.lanes.rules.Continue || !advisories.Blocks(letter.Header):
+			return "it does not block its lane, so nothing is held behind it"
+		}
+	}
+	return ""
+}
+
+// planTail ends what is held behind a dead letter, as far as it had arrived when that was decided.
+func (o *owner) planTail(letter streams.Ref, d streams.Decision) []step {
+	l := o.lanes.all[letter.Lane]
+	if l == nil || letter.Lane == streams.NoLane {
+		return nil
+	}
+	var steps []step
+	for _, seq := range l.Tail(letter.Sequence) {
+		if seq > d.Through {
+			break
+		}
+		ref := streams.Ref{Function: letter.Function, Lane: letter.Lane, Sequence: seq}
+		steps = append(steps, step{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
+			held, err := o.store.Last(ctx, streams.HeldStream, streams.InHeld.Subject(ref))
+			if isNotFound(err) {
+				return []step{{kind: stepTell, ref: ref, tell: lane.Done}}, nil
+			}
+			return planDiscardHeld(ref, letter, held, d), err
+		}})
+	}
+	return steps
 }
 
 // planAfterwards handles a decision whose dead letter does not stand any more, or stands in another cycle: an earlier life may have
@@ -118,12 +184,27 @@ func (o *owner) planAfterwards(ctx context.Context, ref streams.Ref, m streams.M
 	for _, r := range records {
 		redriven := r.Kind == streams.RecordRedriven && d.Action == streams.ActionRedrive && r.Cycle == d.Cycle+1
 		discarded := r.Kind == streams.RecordDiscarded && d.Action == streams.ActionDiscard && r.Cycle == d.Cycle
-		if (redriven || discarded) && r.Ended.Equal(d.At) {
+		released := r.Kind == streams.RecordReleased && d.Action == streams.ActionRelease && r.Cycle == d.Cycle
+		if (redriven || discarded || released) && r.Ended.Equal(d.At) {
 			return []step{{kind: stepDelete, stream: m.Stream, sequence: m.Sequence}}, decisionResult{applied: true}, nil
 		}
 	}
+	if first := decidedBefore(records); first != "" {
+		why += ": it was " + first
+	}
 	steps, r := o.refuse(ref, m, d, why)
 	return steps, r, nil
+}
+
+// decidedBefore says what was decided last about an event, by whom and when; "" if nothing was.
+func decidedBefore(records []streams.Record) string {
+	for _, r := range slices.Backward(records) {
+		switch r.Kind {
+		case streams.RecordRedriven, streams.RecordDiscarded, streams.RecordReleased:
+			return fmt.Sprintf("%s by %s at %s", r.Kind, r.By, r.Ended.UTC().Format(time.RFC3339))
+		}
+	}
+	return ""
 }
 
 // refuse answers a stale decision: recorded, never dropped in silence.
@@ -135,13 +216,4 @@ func (o *owner) refuse(ref streams.Ref, m streams.Message, d streams.Decision, w
 		}},
 		{kind: stepDelete, stream: m.Stream, sequence: m.Sequence},
 	}, decisionResult{refused: why}
-}
-
-// parkedSpan is the span under which a dead letter was parked.
-func parkedSpan(letter streams.Message) spanRef {
-	r, err := advisories.ReadReport(letter)
-	if err != nil || r.SpanID == "" {
-		return spanRef{}
-	}
-	return spanRef{TraceID: r.TraceID, SpanID: r.SpanID}
 }

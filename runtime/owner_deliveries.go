@@ -6,6 +6,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -42,28 +43,24 @@ func (o *owner) onEvent(ctx context.Context, d delivered) {
 		redelivered: d.meta.NumDelivered > 1,
 	}
 	o.items[seq] = it
-	decodeErr := o.decode(it)
-	if seq <= o.replayed {
-		it.redelivered = true
-		o.replay(ctx, it, decodeErr)
-		return
-	}
-	o.admit(ctx, it, decodeErr)
+	it.broken = o.decode(it)
+	it.redelivered = it.redelivered || seq <= o.replayed
+	o.line(ctx, it)
 }
 
 // replay looks up what an earlier life recorded about an event that its ledger did not call settled.
-func (o *owner) replay(ctx context.Context, it *item, decodeErr error) {
+func (o *owner) replay(ctx context.Context, it *item) {
 	o.load(ctx, it, func() {
 		h := it.history
 		switch {
 		case h.Final != "" || h.Parked || h.Cycle > 0:
 			// It ended, or went on from a dead letter: only the mark was lost with the ledger.
-			o.do(ctx, it, settle(it), func() { o.finish(it) })
+			o.do(ctx, it, settle(it), func() { o.finish(it, lane.Done) })
 		case h.Attempts > 0 || h.Cause != "":
 			o.moveCut(it.ref, "its attempt was recorded, and it had not left its stream")
 			o.goOn(ctx, it)
 		default:
-			o.admit(ctx, it, decodeErr)
+			o.admit(ctx, it, it.broken)
 		}
 	})
 }
@@ -91,13 +88,16 @@ func (o *owner) load(ctx context.Context, it *item, then func()) {
 
 // decode builds the event and finds its ordering key and lane.
 func (o *owner) decode(it *item) error {
+	unknown := it.ref.Lane == ""
+	if unknown {
+		it.ref.Lane = streams.NoLane // what is no event has no key
+	}
 	e, err := streams.Decode(it.header, it.data)
 	if err != nil {
-		it.ref.Lane = streams.Lane(it.key)
 		return err
 	}
 	it.event = e
-	if it.ref.Lane == "" {
+	if unknown {
 		attributes, err := streams.ReadAttributes(it.header, it.data)
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (o *owner) onRetry(ctx context.Context, d delivered) {
 	case it.retry != seq:
 		d.credits.put(1) // of a copy that has been replaced since
 		return
-	case it.phase == queued || it.phase == running || it.phase == delayed:
+	case it.inMemory():
 		it.msg, it.deliveries, it.dead = d.msg, int(d.meta.NumDelivered), false
 		d.credits.put(1)
 		return
@@ -215,7 +215,11 @@ func (o *owner) take(it *item, d delivered, c streams.Copy) {
 func (o *owner) continueRetry(ctx context.Context, it *item) {
 	h := it.history
 	if h.Final != "" || h.Parked {
-		o.do(ctx, it, settle(it), func() { o.finish(it) })
+		end := lane.Done
+		if h.Parked {
+			end = lane.Park // a sweep looks whether the dead letter stands
+		}
+		o.do(ctx, it, settle(it), func() { o.finish(it, end) })
 		return
 	}
 	if h.Cause != "" && h.Cause != string(advisories.Exhausted) {
@@ -239,7 +243,7 @@ func (o *owner) continueRetry(ctx context.Context, it *item) {
 		o.wake(it.due)
 		return
 	}
-	o.resume(ctx, it)
+	o.due(ctx, it)
 }
 
 // resume makes the next attempt of a copy that RETRY has delivered and that is due.

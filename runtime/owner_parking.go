@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -72,7 +73,7 @@ func (o *owner) origin(ctx context.Context, it *item) error {
 func (o *owner) missing(it *item) {
 	o.log.Error("an event that was not finished has disappeared; `siding account` names it", "event", it.ref.ID())
 	o.endSlot(it)
-	o.finish(it)
+	o.finish(it, lane.Done)
 }
 
 // park makes the item a dead letter.
@@ -109,24 +110,16 @@ func (o *owner) park(ctx context.Context, it *item, cause advisories.Cause, by s
 		}}}
 	}, func() {
 		o.metrics.dead(o.fn.Name, cause, by)
-		o.finish(it)
+		end := lane.Park
+		if cause == advisories.Expired || cause == advisories.SetAside {
+			end = lane.ParkPassing
+		}
+		o.finish(it, end)
 	})
 }
 
-// traced is what the spans of an item tell about it.
-func (o *owner) traced(it *item) tracedEvent {
-	t := tracedEvent{
-		Function: o.fn.Name, Stream: o.declared.Stream, Sequence: it.ref.Sequence, Key: it.key, Cycle: it.cycle, Header: it.header,
-	}
-	t.ID, t.Source, t.Type = it.event.ID(), it.event.Source(), it.event.Type()
-	if p, ok := it.event.Extensions()[traceparent].(string); ok {
-		t.StructuredTraceparent = p
-	}
-	return t
-}
-
-// onNotice reaches the verdict on an advisory and applies it. The advisory is acknowledged after that, or when a step of it could not be
-// stored and is kept for a repeat: a process that dies before the repeat finds the same verdict in the records at its next start.
+// onNotice reaches the verdict on an advisory and applies it. The advisory is acknowledged after that: while a step of it cannot be stored
+// the advisory is left, and comes again.
 func (o *owner) onNotice(ctx context.Context, n notice) {
 	o.heard = time.Now()
 	if n.Stream != streams.RetryStream || n.Kind != advisories.MaxDeliveries {
@@ -151,7 +144,9 @@ func (o *owner) onNotice(ctx context.Context, n notice) {
 		o.giveBack(ctx, it)
 	case advisories.Nothing:
 	}
-	n.done()
+	if it == nil || it.phase != moving || o.items[it.ref.Sequence] != it {
+		n.done()
+	}
 }
 
 // giveBack returns deliveries that were used up without an attempt: a durable record first, then the copy is written anew.
@@ -185,8 +180,11 @@ func (o *owner) sweep(ctx context.Context) {
 	stands := make(map[uint64]bool, len(refs))
 	for _, ref := range refs {
 		stands[ref.Sequence] = true
-		if o.items[ref.Sequence] == nil {
-			o.adoptStanding(ctx, ref)
+		if o.items[ref.Sequence] != nil {
+			continue
+		}
+		if err := o.adoptStanding(ctx, ref); err != nil {
+			o.fault(err)
 		}
 	}
 	for _, it := range o.inRetry {
@@ -204,15 +202,19 @@ func (o *owner) sweep(ctx context.Context) {
 func (o *owner) overdue() time.Duration { return o.store.AckWait() + time.Minute }
 
 // adoptStanding takes up a copy in RETRY that nobody has in hand.
-func (o *owner) adoptStanding(ctx context.Context, ref streams.Ref) {
+func (o *owner) adoptStanding(ctx context.Context, ref streams.Ref) error {
 	m, err := o.store.Last(ctx, streams.RetryStream, streams.InRetry.Subject(ref))
+	if isNotFound(err) {
+		return nil // gone meanwhile
+	}
 	if err != nil {
-		return // gone meanwhile, or for the next sweep
+		return err
 	}
 	c := streams.ReadCopy(m.Header, nil)
 	if !c.Ours() {
-		return // the account names it
+		return nil // the account names it
 	}
+	o.stand(ref, lane.Waiting)
 	it := o.adopt(ref, c, m.Sequence)
 	it.since = time.Now()
 	o.items[ref.Sequence] = it
@@ -220,12 +222,13 @@ func (o *owner) adoptStanding(ctx context.Context, ref streams.Ref) {
 		it.history.Attempts = max(it.history.Attempts, c.Attempts)
 		it.phase, it.due = waiting, it.history.Due
 		if it.history.Final != "" {
-			o.do(ctx, it, settle(it), func() { o.finish(it) })
+			o.do(ctx, it, settle(it), func() { o.finish(it, lane.Done) })
 		}
 	})
+	return nil
 }
 
-// measure states how many dead letters stand, and since when.
+// measure states how many dead letters stand, and since when, and looks whether each blocker that should be among them is.
 func (o *owner) measure(ctx context.Context) {
 	refs, err := o.store.Standing(ctx, streams.InDeadLetters, o.fn.Name)
 	if err != nil {
@@ -236,4 +239,15 @@ func (o *owner) measure(ctx context.Context) {
 		oldest = m.Time
 	}
 	o.metrics.standing(o.fn.Name, len(refs), oldest)
+	stands := make(map[uint64]bool, len(refs))
+	for _, ref := range refs {
+		stands[ref.Sequence] = true
+	}
+	for _, l := range o.lanes.all {
+		if seq, at := l.Blocker(); at == lane.Parked && !stands[seq] {
+			ref := streams.Ref{Function: o.fn.Name, Lane: l.token, Sequence: seq}
+			o.log.Error("a dead letter that was not decided about has disappeared; its lane goes on without it, and `siding account` names it", "event", ref.ID())
+			o.tell(ref, lane.Done)
+		}
+	}
 }

@@ -114,6 +114,7 @@ func (o *owner) pass(seq uint64) {
 	if seq > o.cursor {
 		o.cursor = seq
 		o.ledger.SetCursor(seq)
+		o.passed()
 	}
 	o.advance()
 }

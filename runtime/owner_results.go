@@ -6,6 +6,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -15,6 +16,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	if it.job != j { // given up as stuck, long ago or while the result was on its way
 		o.abandoned--
 		o.judgeStuck(ctx)
+		o.returned(it.ref)
 		return
 	}
 	delete(o.attempting, it.ref.Sequence)
@@ -38,10 +40,10 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	}
 	switch {
 	case e.result.Outcome == functions.Done:
-		o.do(ctx, it, planDone(it, e), func() { o.endSlot(it); o.finish(it) })
+		o.do(ctx, it, planDone(it, e), func() { o.endSlot(it); o.finish(it, lane.Done) })
 	case e.result.Outcome == functions.Discarded:
 		o.tracer.moment(o.traced(it), spanDiscard, it.span, attrReason(e.result.Err.Error()), attrBy(o.fn.Name))
-		o.do(ctx, it, planDiscarded(it, e), func() { o.endSlot(it); o.finish(it) })
+		o.do(ctx, it, planDiscarded(it, e), func() { o.endSlot(it); o.finish(it, lane.Done) })
 	case e.result.Class == functions.ClassStopping:
 		o.endSlot(it) // interrupted by us: not charged, and it comes back at the next start
 		it.phase = moving
@@ -82,6 +84,7 @@ func (o *owner) goOn(ctx context.Context, it *item) {
 		o.do(ctx, it, planRetry(it, o.declared.Stream), func() {
 			it.release()
 			it.phase = waiting
+			o.tell(it.ref, lane.Retry)
 		})
 	case o.isExhausted(it):
 		o.exhaust(ctx, it)
@@ -125,6 +128,7 @@ func (o *owner) postpone(ctx context.Context, it *item) {
 		it.release()
 		it.phase = waiting
 		o.store.Nak(it.msg, rest)
+		o.tell(it.ref, lane.Retry)
 	}
 }
 
@@ -137,6 +141,7 @@ func (o *owner) rewrite(ctx context.Context, it *item) {
 	}, func() {
 		it.release()
 		it.phase, it.since = waiting, time.Now()
+		o.tell(it.ref, lane.Retry)
 	})
 }
 

@@ -19,6 +19,9 @@ func (o *owner) onStuck(ctx context.Context, it *item) {
 	it.job = nil
 	delete(o.attempting, it.ref.Sequence)
 	o.abandoned++
+	if it.ref.Lane != streams.NoLane {
+		o.lanes.hanging[it.ref.Sequence] = nil
+	}
 	go o.work() //nolint:contextcheck // like the worker that it replaces
 	now := time.Now()
 	e := ended{

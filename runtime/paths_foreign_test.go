@@ -144,7 +144,7 @@ func TestAnEventTooLargeToCopyIsParkedByReference(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				var sizes []int
-				fn := functions.Function{Stream: "ORDERS", Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(time.Second)}}
+				fn := functions.Function{Stream: "ORDERS", OnPark: functions.Continue, Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(time.Second)}}
 				handle := func(ctx context.Context, _ string, a functions.Attempt) error {
 					e := functions.EventFrom(ctx)
 					note, _ := e.Extensions()["note"].(string)

@@ -90,14 +90,21 @@ func TestTheOwnerKeepsOneEventInOneTrace(t *testing.T) {
 				if spans[0].Name != spanPublish {
 					spans[0], spans[1] = spans[1], spans[0]
 				}
-				names := []string{spanPublish, "process f", "process f", "process f", "park", "redrive", "process f"}
-				roles := []string{"", "", linkPreviousAttempt, linkPreviousAttempt, linkPreviousAttempt, linkPark, linkRedrive}
-				if len(spans) != len(names) {
-					t.Fatalf("got %d spans, want %v", len(spans), names)
+				want := []struct {
+					name, role string
+					to         int // which span it links to, if it has a role
+				}{
+					{spanPublish, "", 0}, {"process f", "", 0},
+					{spanBackoff, linkPreviousAttempt, 1}, {"process f", linkPreviousAttempt, 1},
+					{spanBackoff, linkPreviousAttempt, 3}, {"process f", linkPreviousAttempt, 3},
+					{spanPark, linkPreviousAttempt, 5}, {spanParked, linkPark, 6}, {spanRedrive, linkPark, 6}, {"process f", linkRedrive, 8},
+				}
+				if len(spans) != len(want) {
+					t.Fatalf("got %d spans, want %v", len(spans), want)
 				}
 				for i, s := range spans {
-					if s.Name != names[i] {
-						t.Errorf("span %d: got %s, want %s", i, s.Name, names[i])
+					if s.Name != want[i].name {
+						t.Errorf("span %d: got %s, want %s", i, s.Name, want[i].name)
 					}
 					if got := s.SpanContext.TraceID().String(); got != trace {
 						t.Errorf("%s: got trace %s, want that of the dead letter, %s", s.Name, got, trace)
@@ -106,9 +113,9 @@ func TestTheOwnerKeepsOneEventInOneTrace(t *testing.T) {
 						t.Errorf("%s: got event id %v, want 1", s.Name, got)
 					}
 					switch {
-					case roles[i] != "":
-						before := spans[i-1].SpanContext
-						checkLink(t, s, spanRef{before.TraceID().String(), before.SpanID().String()}, roles[i])
+					case want[i].role != "":
+						to := spans[want[i].to].SpanContext
+						checkLink(t, s, spanRef{to.TraceID().String(), to.SpanID().String()}, want[i].role)
 					case len(s.Links) != 0:
 						t.Errorf("%s: got links %v, want none", s.Name, s.Links)
 					}

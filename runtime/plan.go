@@ -5,6 +5,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -81,6 +82,29 @@ func planRetry(it *item, source string) []step {
 	return append([]step{{kind: stepPlace, place: streams.InRetry, copy: it.copy(source)}}, step{kind: stepMark}, step{kind: stepAck, msg: it.msg})
 }
 
+// planHold moves an event behind the blocker of its lane. The record comes first: it alone tells a copy that was taken out of HELD from an
+// event that was handled on the hot path.
+func planHold(it *item, source string, r streams.Record, span spanRef) []step {
+	c := it.copy(source)
+	if h := span.header(); h != "" {
+		c.Extra = map[string]string{holdSpanHeader: h}
+	}
+	return []step{
+		{kind: stepRecord, record: r},
+		{kind: stepPlace, place: streams.InHeld, copy: c},
+		{kind: stepMark},
+		{kind: stepAck, msg: it.msg},
+	}
+}
+
+// planRelease moves an event from HELD to RETRY, where its first delivery stands for its first attempt.
+func planRelease(c streams.Copy, held streams.Message) []step {
+	return []step{
+		{kind: stepPlace, place: streams.InRetry, copy: c},
+		{kind: stepDelete, stream: held.Stream, sequence: held.Sequence},
+	}
+}
+
 // planPark makes an event a dead letter, wherever it stands now. c is its copy, with headers and body.
 func planPark(it *item, c streams.Copy, r advisories.Report) []step {
 	return append([]step{
@@ -101,8 +125,9 @@ func planRedrive(ref streams.Ref, letter streams.Message, decision streams.Messa
 			Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordRedriven, Cycle: c.Cycle,
 			By: d.By, Reason: d.Reason, Started: d.At, Ended: d.At,
 		}},
-		{kind: stepPlace, place: streams.InRetry, copy: c},
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+		{kind: stepPlace, place: streams.InRetry, copy: c},
+		{kind: stepTell, ref: ref, tell: lane.Redrive}, // at once: RETRY delivers it whatever becomes of the rest
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
 	}
@@ -114,6 +139,33 @@ func planDiscard(ref streams.Ref, letter streams.Message, decision streams.Messa
 		{kind: stepRecord, record: advisories.DiscardedRecord(ref, d)},
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
+		{kind: stepTell, ref: ref, tell: lane.Done},
+		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
+	}
+}
+
+// planDiscardHeld ends an event that is held behind a dead letter which is discarded with its tail. The dead letter is the last to end: until
+// then it blocks the lane, and the decision can be repeated.
+func planDiscardHeld(ref, letter streams.Ref, held streams.Message, d streams.Decision) []step {
+	return []step{
+		{kind: stepRecord, record: advisories.DiscardedRecord(ref, streams.Decision{By: d.By, Reason: d.Reason, At: d.At})},
+		{kind: stepAudit, audit: advisories.DiscardedTailAudit(ref, letter, d)},
+		{kind: stepDelete, stream: held.Stream, sequence: held.Sequence},
+		{kind: stepTell, ref: ref, tell: lane.Done},
+	}
+}
+
+// planPass lets the lane of a dead letter go on without it. The dead letter says so itself, so that a restart knows.
+func planPass(ref streams.Ref, letter streams.Message, report advisories.Report, decision streams.Message, d streams.Decision) []step {
+	report.Released = &advisories.Released{By: d.By, Reason: d.Reason, At: d.At}
+	return []step{
+		{kind: stepRecord, record: streams.Record{
+			Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordReleased, Cycle: d.Cycle,
+			By: d.By, Reason: d.Reason, Started: d.At, Ended: d.At,
+		}},
+		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+		{kind: stepReplace, place: streams.InDeadLetters, copy: advisories.Letter(streams.ReadCopy(letter.Header, letter.Data), report), sequence: letter.Sequence},
+		{kind: stepTell, ref: ref, tell: lane.ParkPassing},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
 	}
 }

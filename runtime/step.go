@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -23,6 +24,8 @@ const (
 	stepAck                     // acknowledge the delivery of the source stream
 	stepLeave                   // remove the copy in RETRY
 	stepDelete                  // delete one message by its sequence
+	stepReplace                 // write a copy over the one with a sequence
+	stepTell                    // tell the event's lane; nothing is stored
 	stepPrepare                 // read what the rest of the plan depends on, and put that in its place
 )
 
@@ -36,6 +39,8 @@ type step struct {
 	msg      jetstream.Msg
 	stream   string
 	sequence uint64
+	ref      streams.Ref // of stepTell
+	tell     func(uint64) lane.Input
 	prepare  func(context.Context) ([]step, error)
 }
 
@@ -60,9 +65,17 @@ func (w *work) pause() time.Duration {
 	return min(minRepeat<<min(w.failed-1, 10), maxRepeat)
 }
 
-// apply does what remains of w; done is false when a step failed and w must be kept.
+// stretch is how many steps of one work are applied without a look at anything else. Plans are a few steps long, but a discard with its tail
+// can be as long as what is held, and must not keep other keys waiting.
+const stretch = 64
+
+// apply does what remains of w; done is false when w must be kept: a step failed, or there are many.
 func (o *owner) apply(ctx context.Context, w *work) (done bool) {
-	for len(w.steps) > 0 {
+	for n := 0; len(w.steps) > 0; n++ {
+		if n == stretch {
+			w.next = time.Now()
+			return false
+		}
 		more, err := o.step(ctx, w, w.steps[0])
 		if err != nil {
 			w.failed++
@@ -70,7 +83,11 @@ func (o *owner) apply(ctx context.Context, w *work) (done bool) {
 			o.stepFailed(w, err)
 			return false
 		}
-		w.steps = append(more, w.steps[1:]...)
+		if more != nil {
+			w.steps = append(more, w.steps[1:]...)
+		} else {
+			w.steps = w.steps[1:]
+		}
 	}
 	if w.then != nil {
 		w.then()
@@ -109,6 +126,12 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 			o.standsInRetry(w.it, sequence)
 		}
 		return err
+	case stepReplace:
+		_, err := o.store.Replace(ctx, s.place, w.ref, s.copy, s.sequence)
+		return err
+	case stepTell:
+		o.tell(s.ref, s.tell)
+		return nil
 	case stepMark:
 		var err error
 		o.store.Gated("mark", func() { err = o.ledger.Mark(w.ref.Sequence) })

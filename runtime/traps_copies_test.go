@@ -203,7 +203,7 @@ func TestParkingLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		fns := func() []functions.Function {
-			return []functions.Function{w.function(functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, always, scripted)}
+			return []functions.Function{w.function(functions.Function{OnPark: functions.Continue, Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, always, scripted)}
 		}
 		l := w.start(testTiming(), fns())
 		<-l.host.started

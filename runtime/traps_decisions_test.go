@@ -83,7 +83,7 @@ func TestASecondDecisionIsRefusedWhileTheFirstWaits(t *testing.T) {
 			t.Errorf("audit: got %q, want what anna decided and nothing of ben", got)
 		}
 		_, err = l.host.decide(t.Context(), client.Decision{Function: "f", Sequence: 1, Action: client.Redrive, By: "ben"})
-		wantRefusal(t, err, client.NotFound, "f/1")
+		wantRefusal(t, err, client.Conflict, "f/1", "discarded by anna at "+first.At.Format(time.RFC3339))
 	})
 }
 

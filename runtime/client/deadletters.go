@@ -72,14 +72,19 @@ type Attempt struct {
 const (
 	Redrive = "redrive"
 	Discard = "discard"
+	// Release lets what is held behind a dead letter go on without it, out of
+	// order. The dead letter stays.
+	Release = "release"
 )
 
 // Decision is what a person decides about a dead letter.
 type Decision struct {
 	Function string `json:"function"`
 	Sequence uint64 `json:"sequence"`
-	// Action is [Redrive] or [Discard].
+	// Action is [Redrive], [Discard] or [Release].
 	Action string `json:"action"`
+	// Tail, of a discard, ends what is held behind the dead letter too.
+	Tail bool `json:"tail,omitempty"`
 	// Cycle pins the decision to the dead letter that was looked at: another
 	// cycle is answered with a conflict. Nil means whatever stands.
 	Cycle  *int   `json:"cycle,omitempty"`
