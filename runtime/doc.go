@@ -7,18 +7,26 @@
 // any instant changes none of this. No event is attempted more often in a cycle than its policy allows, restarts included. After a crash
 // an event whose handler had finished, but whose mark had not been written, is handled once more.
 //
+// For one function and one ordering key, an attempt never starts before every earlier event is delivered or discarded, and never beside another
+// one. No other key notices.
+//
 // # Model
 //
 // Each function has one owner, and the owner is one goroutine. It takes deliveries from three consumers (its source stream, RETRY,
 // DECISIONS), advisories, results of attempts and timers, decides by pure plans (plan.go) and applies their steps one after the
 // other (step.go). Nobody else writes the function's streams while it is hosted. Workers run handlers and touch nothing else.
 //
-//	EVENTS ──▶ queued ──▶ running ──┬─ done ───▶ mark, ack
-//	                      ▲         ├─ failed ─▶ record, RETRY, mark, ack ──▶ waiting
-//	                      │         └─ park ───▶ record, DLQ, mark, ack
-//	   due ◀── waiting ◀──┴── nak with the backoff ◀── failed, attempts left
-//	                          last nak ──▶ exhausted ──▶ advisory, owner or sweep ──▶ DLQ, delete in RETRY
+//	EVENTS ──▶ lined ──▶ queued ──▶ running ──┬─ done ───▶ mark, ack
+//	             │  ▲               ▲         ├─ failed ─▶ record, RETRY, mark, ack ──▶ waiting
+//	        hold │  │ due           │         └─ park ───▶ record, DLQ, mark, ack
+//	             │  └── waiting ◀───┴── nak with the backoff ◀── failed, attempts left
+//	             ▼        ▲             last nak ──▶ exhausted ──▶ advisory, owner or sweep ──▶ DLQ, delete in RETRY
+//	           HELD ──────┘ release
 //	   redrive: DLQ ──▶ RETRY, next cycle          discard: record, delete in DLQ
+//
+// An event with an ordering key is lined up in its lane ([github.com/siding-dev/siding/runtime/internal/lane]), which says when it runs, when it
+// is held and when it is released; the owner tells the lane of each change when it is stored. What waits in HELD is in no item: a lane keeps its
+// sequence and nothing else. An event without a key goes from EVENTS to queued.
 //
 // The first delivery from RETRY stands for the attempt that was made from the source stream. It is given back with the backoff's
 // delay, so that deliveries equal attempts and JetStream's own counter enforces the policy. Waiting for a worker, or for the rest of a
@@ -40,7 +48,17 @@
 //   - parked, RETRY not deleted: the same cycle stands twice, the dead letter wins.
 //   - redriven, DLQ not deleted: the higher cycle stands in RETRY and wins. The decision comes again, and the record that was written first
 //     says that it has been applied.
-//   - discarded, DLQ not deleted: the decision comes again and is completed.
+//   - discarded, DLQ not deleted: the decision comes again and is completed. With a tail, the dead letter is the last to end: until then it
+//     blocks its lane, so that nothing of the tail can have been released.
+//   - held, not marked: like every copy, what stands in HELD is marked at the start. Before the copy there is only a record, which ends nothing.
+//   - released, HELD not deleted: the same event stands in RETRY, which wins; HELD is deleted.
+//   - released out of order: the dead letter itself says that it blocks no longer, and a start believes it.
+//
+// # Order after a crash
+//
+// A lane is rebuilt from what stands in RETRY, HELD and among the dead letters, all of it before any lane may start something, and from what the
+// source stream brings again. The cursor is the highest source sequence seen since the start, and begins at the floor. Nothing with a sequence that it
+// has not passed starts from RETRY or is released: an earlier event of the key may still be on its way from the source stream.
 //
 // JetStream's acknowledgements may all be forgotten: every start resets the three consumers, which brings back everything above their ack
 // floors at once and in order, and the ledger says what of it is settled. The reset also wipes JetStream's delivery counts, so
@@ -52,5 +70,6 @@
 // # Concurrency
 //
 // A Runtime is made by New and run once by Run, which blocks. Everything it starts has ended when it returns, except handlers that do not
-// return: they are given up after their timeout and a grace, their event is parked as stuck, and their worker is replaced.
+// return: they are given up after their timeout and a grace, their event is parked as stuck, and their worker is replaced. Until such a handler
+// returns its lane hears nothing of what becomes of the event, and so starts nothing: two attempts of one lane never overlap.
 package runtime

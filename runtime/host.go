@@ -35,6 +35,9 @@ type host struct {
 var errUnwritable = errors.New("the store cannot be written")
 
 func newHost(store *streams.Store, fns []functions.Function, s services) *host {
+	if s.hung == nil {
+		s.hung = newHung()
+	}
 	h := &host{store: store, fns: fns, services: s, owners: map[string]*owner{}, started: make(chan struct{}), faults: make(chan error, 1)}
 	h.fault = h.report
 	h.orphans = &advisories.Orphans{Store: store, Hosted: func(name string) bool { return h.owner(name) != nil }}
@@ -259,6 +262,10 @@ func (o *owner) call(ctx context.Context, f func()) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	<-ran
-	return nil
+	select {
+	case <-ran:
+		return nil
+	case <-o.ended:
+		return newProblem(client.Unavailable, "function %s is stopping", o.fn.Name)
+	}
 }

@@ -24,12 +24,16 @@ type job struct {
 	result    functions.Result
 	span      *attemptSpan
 	abandoned atomic.Bool // the owner gave up waiting: nobody reads the result
+
+	lane            string
+	hangs, returned bool // see hung, which guards them
 }
 
 // work runs jobs until there are no more. A worker whose job was abandoned ends after it: the owner has replaced it.
 func (o *owner) work() {
 	for j := range o.jobs {
 		o.attempt(j)
+		o.hung.returned(o.fn.Name, j)
 		o.results <- j
 		if j.abandoned.Load() {
 			o.log.Warn("a handler that was given up has returned after all", "event", j.traced.Function, "sequence", j.traced.Sequence, "took", j.ended.Sub(j.started))

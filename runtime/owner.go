@@ -54,6 +54,7 @@ type owner struct {
 	metrics  *metrics
 	timing   timing
 	fault    func(error) // told of each store error that may mean an unwritable store
+	hung     *hung
 
 	source, retry, decisions jetstream.Consumer
 
@@ -110,7 +111,7 @@ type notice struct {
 // results has room for every slot of the ledger, so that a worker never waits for an owner that has ended.
 func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 	return &owner{
-		fn: fn, store: store, log: s.log.With("function", fn.Name), tracer: s.tracer, metrics: s.metrics, timing: s.timing, fault: s.fault,
+		fn: fn, store: store, log: s.log.With("function", fn.Name), tracer: s.tracer, metrics: s.metrics, timing: s.timing, fault: s.fault, hung: s.hung,
 		events: make(chan delivered, 64), retries: make(chan delivered, 64), decided: make(chan delivered, 8),
 		notices: make(chan notice, 256), calls: make(chan func()), jobs: make(chan *job, fn.Concurrency),
 		results: make(chan *job, streams.LedgerSlots),
@@ -127,6 +128,7 @@ type services struct {
 	metrics *metrics
 	timing  timing
 	fault   func(error)
+	hung    *hung // of the whole process
 }
 
 // run owns the function until ctx ends, then stops in order. It returns an error only if it could not begin.
@@ -227,6 +229,7 @@ func (o *owner) stop(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-hard.C:
 			for _, it := range o.attempting {
 				it.job.abandoned.Store(true)
+				o.hung.giveUp(o.fn.Name, it.job)
 				o.log.Error("a handler does not return; its event will be attempted again", "event", it.ref.ID())
 			}
 			return
@@ -370,7 +373,7 @@ func (o *owner) start(it *item) {
 	}
 	it.phase, it.since = running, time.Now()
 	it.job = &job{
-		it: it, event: it.event, traced: o.traced(it), previous: it.span, ready: it.ready, redelivered: it.redelivered,
+		it: it, lane: it.ref.Lane, event: it.event, traced: o.traced(it), previous: it.span, ready: it.ready, redelivered: it.redelivered,
 		attempt: functions.Attempt{
 			Number: number, Allowed: o.fn.Retry.Attempts, Cycle: it.cycle, Key: it.key,
 			Sequence: it.ref.Sequence, FirstFailedAt: it.history.CycleFailed,

@@ -37,7 +37,15 @@ func (o *owner) place(ctx context.Context, it *item) {
 	}
 	span := o.holdSpan(ctx, it, blocker)
 	r.TraceID, r.SpanID = span.TraceID, span.SpanID
-	o.do(ctx, it, planHold(it, o.declared.Stream, r, span), func() {
+	steps := planHold(it, o.declared.Stream, r, span)
+	if l := o.lanes.all[it.ref.Lane]; l != nil && l.Held() == 0 && blocker != 0 && l.Position(blocker) == lane.Parked {
+		// The first behind a dead letter makes a case of it. Those behind a retry wait for a moment, and would only be noise.
+		steps = append(steps, step{kind: stepAudit, audit: streams.AuditEntry{
+			Action: "held", Function: o.fn.Name, Sequence: it.ref.Sequence, Cycle: it.cycle, By: advisories.ByOwner, At: now,
+			Reason: r.Reason, Detail: map[string]string{"key": it.key},
+		}})
+	}
+	o.do(ctx, it, steps, func() {
 		o.metrics.hold(o.fn.Name)
 		o.finish(it, lane.HeldNow)
 	})

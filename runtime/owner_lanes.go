@@ -244,9 +244,13 @@ func (o *owner) due(ctx context.Context, it *item) {
 	}
 }
 
-// attend does what is next for an event whose turn it is.
+// attend does what is next for an event whose turn it is. In a lane in which a handler of an earlier owner hangs, it asks again.
 func (o *owner) attend(ctx context.Context, it *item) {
 	switch {
+	case it.ref.Lane != streams.NoLane && o.hung.in(o.fn.Name, it.ref.Lane):
+		it.phase, it.due = delayed, time.Now().Add(time.Second)
+		o.held[it.ref.Sequence] = it
+		o.wake(it.due)
 	case it.retry != 0:
 		o.resume(ctx, it)
 	case it.ref.Sequence <= o.replayed:

@@ -16,6 +16,7 @@ import (
 func (o *owner) onStuck(ctx context.Context, it *item) {
 	j := it.job
 	j.abandoned.Store(true)
+	o.hung.giveUp(o.fn.Name, j)
 	it.job = nil
 	delete(o.attempting, it.ref.Sequence)
 	o.abandoned++
