@@ -107,7 +107,8 @@ func (o *Orphans) park(ctx context.Context, ref streams.Ref, m streams.Message, 
 	return o.Store.Delete(ctx, m.Stream, m.Sequence)
 }
 
-// Decisions applies the discards that wait for functions nobody hosts. Redrives go on waiting: there is no handler to run.
+// Decisions applies the discards that wait for functions nobody hosts. Everything else goes on waiting: there is no handler to run and
+// no owner to let a lane go on.
 func (o *Orphans) Decisions(ctx context.Context) error {
 	names, err := o.Store.DeclaredNames(ctx)
 	if err != nil {

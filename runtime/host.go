@@ -23,7 +23,8 @@ type host struct {
 	fns     []functions.Function
 	orphans *advisories.Orphans
 	reader  *advisories.Reader
-	started chan struct{} // closed when every owner has begun
+	keeper  func(function string) laneKeeper // who keeps a function's lanes; nil for one that is not hosted
+	started chan struct{}                    // closed when every owner has begun
 
 	mu     sync.RWMutex
 	owners map[string]*owner
@@ -40,6 +41,12 @@ func newHost(store *streams.Store, fns []functions.Function, s services) *host {
 	}
 	h := &host{store: store, fns: fns, services: s, owners: map[string]*owner{}, started: make(chan struct{}), faults: make(chan error, 1)}
 	h.fault = h.report
+	h.keeper = func(function string) laneKeeper {
+		if o := h.owner(function); o != nil {
+			return o
+		}
+		return nil
+	}
 	h.orphans = &advisories.Orphans{Store: store, Hosted: func(name string) bool { return h.owner(name) != nil }}
 	h.reader = &advisories.Reader{
 		Store: store, Orphans: h.orphans, Log: s.log, Route: h.route, Wait: s.timing.pulling.expires,
@@ -233,10 +240,15 @@ func (h *host) state(ctx context.Context, ref streams.Ref, d streams.Decision) e
 	return err
 }
 
-// decideOrphan ends a dead letter of a function that nobody hosts; it stands at cycle stands. A redrive has no handler to go to.
+// decideOrphan ends a dead letter of a function that nobody hosts; it stands at cycle stands. A redrive has no handler to go to, nor
+// has what is held behind it.
 func (h *host) decideOrphan(ctx context.Context, ref streams.Ref, d streams.Decision, decided client.Decided, stands int) (client.Decided, error) {
 	if d.Action != streams.ActionDiscard {
-		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be redriven or released", ref.Function).
+		what := "redriven"
+		if d.Action == client.Release {
+			what = "released"
+		}
+		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be %s", ref.Function, what).
 			WithHint("start a node that hosts %s, or end the dead letter with `siding dlq discard %s`", ref.Function, ref.ID())
 	}
 	if err := h.state(ctx, ref, d); err != nil {

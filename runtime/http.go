@@ -32,6 +32,12 @@ type backend interface {
 	// and then for each new dead letter, until ctx ends or yield fails.
 	tail(ctx context.Context, q deadLetterQuery, fromNow bool, yield func(client.DeadLetter) error) error
 	decide(ctx context.Context, d client.Decision) (client.Decided, error)
+	// lanes returns at most q.Limit lanes after q.After, ordered by function
+	// and lane. The keys of the other three are never empty.
+	lanes(ctx context.Context, q client.LaneQuery) ([]client.Lane, error)
+	lane(ctx context.Context, function, key string) (client.LaneDetail, error)
+	pauseLane(ctx context.Context, p client.PauseRequest) (client.Lane, error)
+	resumeLane(ctx context.Context, p client.PauseRequest) (client.Lane, error)
 	account(ctx context.Context) (client.Account, error)
 	// eventShow finds an event: a ref of digits without a source is a
 	// sequence, any other one an event's id.
@@ -114,6 +120,11 @@ func newHTTPHandler(b backend, opts httpOptions) http.Handler {
 	secured("/api/v1/dlq/{function}/{sequence}", methods{get: a.deadLetter})
 	secured("/api/v1/dlq/{function}/{sequence}/redrive", methods{post: a.decide(client.Redrive)})
 	secured("/api/v1/dlq/{function}/{sequence}/discard", methods{post: a.decide(client.Discard)})
+	secured("/api/v1/dlq/{function}/{sequence}/release", methods{post: a.decide(client.Release)})
+	secured("/api/v1/lanes", methods{get: a.lanes})
+	secured("/api/v1/lanes/{function}", methods{get: a.lane})
+	secured("/api/v1/lanes/{function}/pause", methods{post: a.pauseLane})
+	secured("/api/v1/lanes/{function}/resume", methods{post: a.resumeLane})
 	secured("/api/v1/events", methods{get: a.event})
 	secured("/api/v1/account", methods{get: a.account})
 	secured("/api/v1/version", methods{get: a.version})
@@ -229,7 +240,9 @@ func index(w http.ResponseWriter, _ *http.Request) error {
 POST /events                      store CloudEvents (binary, structured, batch)
 GET  /api/v1/functions            functions; /{name} for one
 GET  /api/v1/dlq                  dead letters; /tail follows, /{function}/{sequence} shows one
-POST /api/v1/dlq/{function}/{sequence}/redrive, …/discard
+POST /api/v1/dlq/{function}/{sequence}/redrive, …/discard, …/release
+GET  /api/v1/lanes                lanes; /{function}?key= shows one
+POST /api/v1/lanes/{function}/pause, …/resume
 GET  /api/v1/events?id=&source=   the life of an event; or ?sequence=
 GET  /api/v1/account              the sum that must hold
 GET  /api/v1/version

@@ -14,8 +14,8 @@ import (
 	"github.com/siding-dev/siding/runtime/client"
 )
 
-// maxDecisionBody bounds the reason that a person may write.
-const maxDecisionBody = 64 << 10
+// maxFormBody bounds what a person may write: a reason, and a key.
+const maxFormBody = 64 << 10
 
 // api serves /api/v1 and /readyz.
 type api struct {
@@ -171,12 +171,10 @@ func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.
 	q := deadLetterQuery{
 		Function: v.Get("function"), Cause: v.Get("cause"), Class: v.Get("class"),
 		Source: v.Get("source"), Type: v.Get("type"), Key: v.Get("key"),
-		Limit: client.DefaultLimit, After: v.Get("after"),
+		After: v.Get("after"),
 	}
-	if s := v.Get("limit"); s != "" {
-		if q.Limit, err = strconv.Atoi(s); err != nil || q.Limit < 1 || q.Limit > client.MaxLimit {
-			return deadLetterQuery{}, nil, newProblem(client.Usage, "limit %s: not a number from 1 to %d", strconv.Quote(s), client.MaxLimit)
-		}
+	if q.Limit, err = readLimit(v); err != nil {
+		return deadLetterQuery{}, nil, err
 	}
 	if q.After != "" {
 		function, sequence, _ := strings.Cut(q.After, "/")
@@ -186,6 +184,19 @@ func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.
 		}
 	}
 	return q, v, nil
+}
+
+// readLimit reads the size of a page.
+func readLimit(v url.Values) (int, error) {
+	s := v.Get("limit")
+	if s == "" {
+		return client.DefaultLimit, nil
+	}
+	limit, err := strconv.Atoi(s)
+	if err != nil || limit < 1 || limit > client.MaxLimit {
+		return 0, newProblem(client.Usage, "limit %s: not a number from 1 to %d", strconv.Quote(s), client.MaxLimit)
+	}
+	return limit, nil
 }
 
 func deadLetterID(r *http.Request) (string, uint64, error) {
@@ -198,25 +209,34 @@ func deadLetterID(r *http.Request) (string, uint64, error) {
 	return r.PathValue("function"), sequence, nil
 }
 
-// readDecision reads what is decided. It insists on the JSON content type: a
-// page that a browser shows cannot send that to a node without being asked.
+// readForm reads the body of a call that changes something; what names it in
+// errors. It insists on the JSON content type: a page that a browser shows
+// cannot send that to a node without being asked.
+func readForm(w http.ResponseWriter, r *http.Request, what string, into any) error {
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
+		return newProblem(client.UnsupportedMedia, "%s is application/json", what)
+	}
+	body, err := readBody(w, r, maxFormBody)
+	if err != nil {
+		return err
+	}
+	in := json.NewDecoder(strings.NewReader(string(body)))
+	in.DisallowUnknownFields()
+	if err := in.Decode(into); err != nil {
+		return newProblem(client.Usage, "%s: %v", what, err)
+	}
+	return nil
+}
+
+// readDecision reads what is decided.
 func readDecision(w http.ResponseWriter, r *http.Request, action string) (client.Decision, error) {
 	function, sequence, err := deadLetterID(r)
 	if err != nil {
 		return client.Decision{}, err
 	}
-	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
-		return client.Decision{}, newProblem(client.UnsupportedMedia, "a decision is application/json")
-	}
-	body, err := readBody(w, r, maxDecisionBody)
-	if err != nil {
-		return client.Decision{}, err
-	}
 	d := client.Decision{Function: function, Sequence: sequence, Action: action}
-	in := json.NewDecoder(strings.NewReader(string(body)))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&d); err != nil {
-		return client.Decision{}, newProblem(client.Usage, "decision: %v", err)
+	if err := readForm(w, r, "a decision", &d); err != nil {
+		return client.Decision{}, err
 	}
 	switch {
 	case d.Function != function || d.Sequence != sequence || d.Action != action:
@@ -224,6 +244,12 @@ func readDecision(w http.ResponseWriter, r *http.Request, action string) (client
 	case action == client.Discard && strings.TrimSpace(d.Reason) == "":
 		return client.Decision{}, newProblem(client.Usage, "discard %s/%d: no reason", function, sequence).
 			WithHint("say why: the event will never be handled")
+	case action == client.Release && strings.TrimSpace(d.Reason) == "":
+		return client.Decision{}, newProblem(client.Usage, "release %s/%d: no reason", function, sequence).
+			WithHint("say why: what is held behind it goes on out of order")
+	case d.Tail && action != client.Discard:
+		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: only a discard takes the tail along", action, function, sequence).
+			WithHint("leave tail out: what is held behind it goes on in order")
 	case strings.TrimSpace(d.By) == "":
 		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: nobody named", action, function, sequence).
 			WithHint("say by whom")

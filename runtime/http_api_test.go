@@ -31,6 +31,7 @@ func TestEmptyAnswersAreListsNotNull(t *testing.T) {
 	for target, want := range map[string]string{
 		"/api/v1/functions": `[]`,
 		"/api/v1/dlq":       `[]`,
+		"/api/v1/lanes":     `[]`,
 		"/api/v1/account": `{"functions":[{"function":"file-claim","stream":"","accepted":0,"delivered":0,"pending":0,"delivering":0,` +
 			`"retrying":0,"held":0,"parked":0,"discarded":0,"gone":0,"holds":true,"problems":[]}],"holds":true}`,
 		"/api/v1/version": `{"version":"1.2.3","go":"","nats_server":"","commit":""}`,
@@ -50,7 +51,7 @@ func TestDeadLetterIsShownInUTCWithAllItsFields(t *testing.T) {
 		t.Fatalf("%v in %s", err, w.Body)
 	}
 	for name := range strings.FieldsSeq(`id function event_id source type key sequence cause class code error attempts cycle
-		parked_at first_failed_at last_failed_at parked_by trace_id held version history stack stream subject truncated attributes data`) {
+		parked_at first_failed_at last_failed_at parked_by trace_id held version history stack stream subject truncated attributes data tail`) {
 		if _, ok := got[name]; !ok {
 			t.Errorf("field %s: got none in %s", name, w.Body)
 		}
@@ -113,6 +114,11 @@ func TestDecisionIsCheckedBeforeItIsMade(t *testing.T) {
 		{"discard", asJSON, `{"by":"ana","reason":"test data"}`, 202, ""},
 		{"discard", asJSON, `{"by":"ana"}`, 0, client.Usage},
 		{"discard", asJSON, `{"by":"ana","reason":" "}`, 0, client.Usage},
+		{"discard", asJSON, `{"by":"ana","reason":"test data","tail":true}`, 202, ""},
+		{"release", asJSON, `{"by":"ana","reason":"cannot wait"}`, 202, ""},
+		{"release", asJSON, `{"by":"ana"}`, 0, client.Usage},
+		{"release", asJSON, `{"by":"ana","reason":"cannot wait","tail":true}`, 0, client.Usage},
+		{"redrive", asJSON, `{"by":"ana","tail":true}`, 0, client.Usage},
 		{"redrive", asJSON, `{}`, 0, client.Usage},
 		{"redrive", asJSON, `{"by":"ana","cycl":1}`, 0, client.Usage},
 		{"redrive", asJSON, ``, 0, client.Usage},
@@ -133,6 +139,8 @@ func TestDecisionIsCheckedBeforeItIsMade(t *testing.T) {
 	want := []client.Decision{
 		{Function: "file-claim", Sequence: 42, Action: "redrive", By: "ana", Cycle: &one},
 		{Function: "file-claim", Sequence: 42, Action: "discard", By: "ana", Reason: "test data"},
+		{Function: "file-claim", Sequence: 42, Action: "discard", By: "ana", Reason: "test data", Tail: true},
+		{Function: "file-claim", Sequence: 42, Action: "release", By: "ana", Reason: "cannot wait"},
 	}
 	if diff := cmp.Diff(want, b.decided); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)

@@ -24,6 +24,8 @@ type fakeBackend struct {
 	stored  map[string]uint64 // source and id to sequence
 	decided []client.Decision
 	query   deadLetterQuery
+	lanesOf client.LaneQuery
+	paused  []client.PauseRequest
 	ref     [2]string
 	notYet  error // what ready says
 
@@ -160,6 +162,11 @@ func TestWrongMethodNamesTheAllowedOnes(t *testing.T) {
 		"/api/v1/dlq/file-claim/42":           "GET, HEAD",
 		"/api/v1/dlq/file-claim/42/redrive":   "POST",
 		"/api/v1/dlq/file-claim/42/discard":   "POST",
+		"/api/v1/dlq/file-claim/42/release":   "POST",
+		"/api/v1/lanes":                       "GET, HEAD",
+		"/api/v1/lanes/file-claim":            "GET, HEAD",
+		"/api/v1/lanes/file-claim/pause":      "POST",
+		"/api/v1/lanes/file-claim/resume":     "POST",
 		"/api/v1/functions/file-claim?x=y":    "GET, HEAD",
 		"/api/v1/events?sequence=1&source=%2": "GET, HEAD",
 	} {
@@ -177,7 +184,7 @@ func TestTokenIsAskedForEverywhereButForHealth(t *testing.T) {
 	open := map[string]bool{"/healthz": true, "/readyz": true}
 	for _, target := range []string{
 		"/healthz", "/readyz", "/", "/metrics", "/events", "/api/v1/functions", "/api/v1/functions/file-claim", "/api/v1/dlq",
-		"/api/v1/dlq/tail", "/api/v1/dlq/file-claim/42", "/api/v1/events?sequence=1", "/api/v1/account", "/api/v1/version",
+		"/api/v1/dlq/tail", "/api/v1/dlq/file-claim/42", "/api/v1/lanes", "/api/v1/lanes/file-claim?key=k", "/api/v1/events?sequence=1", "/api/v1/account", "/api/v1/version",
 	} {
 		for header, ok := range map[string]bool{
 			"": false, "Bearer wrong": false, "Bearer s3cre": false, "Basic s3cret": false, "Bearer ": false, "s3cret": false,
@@ -199,7 +206,9 @@ func TestTokenIsAskedForEverywhereButForHealth(t *testing.T) {
 			t.Errorf("%s with the token: got %d %s, want 200", target, w.Code, w.Body)
 		}
 	}
-	wantProblem(t, ask(t, h, http.MethodPost, "/api/v1/dlq/file-claim/42/discard", "{}"), client.Unauthorized)
+	for _, target := range []string{"/api/v1/dlq/file-claim/42/discard", "/api/v1/lanes/file-claim/pause", "/api/v1/lanes/file-claim/resume"} {
+		wantProblem(t, ask(t, h, http.MethodPost, target, "{}"), client.Unauthorized)
+	}
 	wantProblem(t, ask(t, h, http.MethodGet, "/api/v1/version?access_token=s3cret", ""), client.Unauthorized)
 }
 

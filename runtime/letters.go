@@ -40,6 +40,7 @@ func (r *Runtime) deadLetters(ctx context.Context, q deadLetterQuery) ([]client.
 			return nil, err
 		}
 		slices.SortFunc(refs, func(a, b streams.Ref) int { return compareSequence(a.Sequence, b.Sequence) })
+		var behind heldCounts
 		for _, ref := range refs {
 			if function == afterFunction && ref.Sequence <= afterSequence {
 				continue
@@ -52,6 +53,12 @@ func (r *Runtime) deadLetters(ctx context.Context, q deadLetterQuery) ([]client.
 				return nil, err
 			}
 			if d := letterOf(m); selects(q, d) {
+				if behind == nil {
+					if behind, err = h.heldBehind(ctx, function); err != nil {
+						return nil, err
+					}
+				}
+				d.Held = behind.of(ref)
 				if page = append(page, d); len(page) == q.Limit {
 					return page, nil
 				}
@@ -174,7 +181,19 @@ func (r *Runtime) deadLetter(ctx context.Context, function string, sequence uint
 			detail.EventID, detail.Source, detail.Type = a.ID(), a.Source(), a.Type()
 		}
 	}
-	return detail, nil
+	detail.Held, detail.Tail, err = h.tailOf(ctx, ref)
+	return detail, err
+}
+
+// tailOf is what is held behind a dead letter: nothing, if its lane does not wait for it.
+func (h *host) tailOf(ctx context.Context, ref streams.Ref) (int, []client.HeldEvent, error) {
+	reader := h.laneReader(ref.Function)
+	v, _, err := reader.laneView(ctx, ref.Lane)
+	if err != nil || v.blocker != ref.Sequence {
+		return 0, nil, err
+	}
+	tail, err := h.heldAbove(ctx, reader, ref.Function, ref.Lane, ref.Sequence)
+	return v.held, tail, err
 }
 
 // contentOf shows an event's attributes and data; what is no event shows its headers and raw bytes.
@@ -261,6 +280,7 @@ func (h *host) tailOne(ctx context.Context, function string, next map[string]uin
 		}
 		return nil
 	}
+	var behind heldCounts
 	for {
 		m, err := h.store.Next(ctx, stream, next[function], streams.InDeadLetters.Filter(function))
 		if errors.Is(err, streams.ErrNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -273,7 +293,16 @@ func (h *host) tailOne(ctx context.Context, function string, next map[string]uin
 			return err
 		}
 		next[function] = m.Sequence + 1
-		if err := yield(letterOf(m)); err != nil {
+		if behind == nil {
+			if behind, err = h.heldBehind(ctx, function); err != nil {
+				return err
+			}
+		}
+		d := letterOf(m)
+		if _, ref, err := streams.ParseSubject(m.Subject); err == nil {
+			d.Held = behind.of(ref)
+		}
+		if err := yield(d); err != nil {
 			return err
 		}
 	}

@@ -196,6 +196,7 @@ func (o *owner) sweep(ctx context.Context) {
 		o.fault(err)
 	}
 	o.measure(ctx)
+	o.judgeHolds(ctx)
 }
 
 // overdue is how long RETRY may stay silent about a copy that is due: an AckWait, in which even a lost nak comes back, and more.

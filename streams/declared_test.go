@@ -19,6 +19,7 @@ func TestDeclarationsComeBackWholeAndTheLastOneCounts(t *testing.T) {
 	want := streams.Declared{
 		Name: "file-claim", Types: []string{"com.x.*", "com.y.>"}, Stream: "ORDERS", StreamCreated: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Since: 9,
 		OrderBy: "partition key", Attempts: 12, Timeout: 1500 * time.Millisecond, Concurrency: 16, Owner: "claims-team", Version: "1.4.0",
+		Paused: []streams.PausedLane{{Lane: "policy-7", Key: "policy-7", By: "ana", Reason: "audit", At: time.Date(2026, 1, 2, 3, 4, 5, 7, time.UTC)}},
 	}
 	for _, d := range []streams.Declared{{Name: "file-claim"}, want, {Name: "a"}} {
 		if err := s.Declare(t.Context(), d); err != nil {

@@ -84,6 +84,11 @@ func (p Place) Filter(function string) string {
 	return "siding." + placeTokens[p] + "." + function + ".>"
 }
 
+// LaneFilter returns the filter of everything of one lane at p; lane is in its subject form.
+func (p Place) LaneFilter(function, lane string) string {
+	return "siding." + placeTokens[p] + "." + function + "." + lane + ".>"
+}
+
 // SequenceFilter returns the filter of one event at p, whatever its lane.
 func (p Place) SequenceFilter(function string, sequence uint64) string {
 	return "siding." + placeTokens[p] + "." + function + ".*." + strconv.FormatUint(sequence, 10)

@@ -33,6 +33,9 @@ func TestSubjectsAreReadBackAsTheyWereBuilt(t *testing.T) {
 		}
 		for filter, want := range map[string]bool{
 			place.Filter(ref.Function):                           true,
+			place.LaneFilter(ref.Function, ref.Lane):             true,
+			place.LaneFilter(ref.Function, ref.Lane+"x"):         false,
+			place.LaneFilter(ref.Function+"x", ref.Lane):         false,
 			place.SequenceFilter(ref.Function, ref.Sequence):     true,
 			place.SequenceFilter(ref.Function, ref.Sequence-1):   false,
 			place.Filter(ref.Function + "x"):                     false,

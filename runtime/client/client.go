@@ -75,8 +75,11 @@ func (c *Client) DeadLetter(ctx context.Context, function string, sequence uint6
 
 // Decide states a decision about a dead letter.
 func (c *Client) Decide(ctx context.Context, d Decision) (Decided, error) {
-	if d.Action != Redrive && d.Action != Discard {
-		return Decided{}, fmt.Errorf("decision %q: neither %s nor %s", d.Action, Redrive, Discard)
+	if d.Action != Redrive && d.Action != Discard && d.Action != Release {
+		return Decided{}, fmt.Errorf("decision %q: none of %s, %s and %s", d.Action, Redrive, Discard, Release)
+	}
+	if d.Tail && d.Action != Discard {
+		return Decided{}, fmt.Errorf("decision %s: only a %s takes the tail along", d.Action, Discard)
 	}
 	return call[Decided](ctx, c, http.MethodPost, deadLetterPath(d.Function, d.Sequence)+"/"+d.Action, d)
 }

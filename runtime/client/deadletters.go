@@ -27,7 +27,8 @@ type DeadLetter struct {
 	// ParkedBy is what noticed: "advisory", "owner" or "sweep".
 	ParkedBy string `json:"parked_by"`
 	TraceID  string `json:"trace_id"`
-	// Held counts the events that wait behind this one.
+	// Held counts the events that wait behind this one, if it is what its lane
+	// waits for.
 	Held int `json:"held"`
 	// Version is the function's version that made the last attempt.
 	Version string `json:"version"`
@@ -38,9 +39,11 @@ type DeadLetterDetail struct {
 	DeadLetter
 	// History has one entry an attempt, the oldest first.
 	History []Attempt `json:"history"`
-	Stack   string    `json:"stack"`
-	Stream  string    `json:"stream"`
-	Subject string    `json:"subject"`
+	// Tail are the first [MaxTail] events that are held behind this one.
+	Tail    []HeldEvent `json:"tail"`
+	Stack   string      `json:"stack"`
+	Stream  string      `json:"stream"`
+	Subject string      `json:"subject"`
 	// Truncated says that a long text of this page was cut.
 	Truncated bool `json:"truncated"`
 	// Reference names where the event stands when it was too large to copy.
@@ -70,10 +73,14 @@ type Attempt struct {
 
 // The actions of a [Decision].
 const (
+	// Redrive sends the event through its function again. It is refused while a
+	// dead letter of an earlier event of the same lane stands.
 	Redrive = "redrive"
+	// Discard ends the event for good. What is held behind it goes on in order,
+	// or ends with it if the decision has a Tail.
 	Discard = "discard"
-	// Release lets what is held behind a dead letter go on without it, out of
-	// order. The dead letter stays.
+	// Release leaves the event among the dead letters, where it can be decided
+	// about later, but lets its lane go on in order without it.
 	Release = "release"
 )
 
@@ -83,13 +90,14 @@ type Decision struct {
 	Sequence uint64 `json:"sequence"`
 	// Action is [Redrive], [Discard] or [Release].
 	Action string `json:"action"`
-	// Tail, of a discard, ends what is held behind the dead letter too.
-	Tail bool `json:"tail,omitempty"`
 	// Cycle pins the decision to the dead letter that was looked at: another
 	// cycle is answered with a conflict. Nil means whatever stands.
 	Cycle  *int   `json:"cycle,omitempty"`
 	Reason string `json:"reason"`
 	By     string `json:"by"`
+	// Tail makes a discard end everything that is held behind the dead letter
+	// at that moment too, for the same reason.
+	Tail bool `json:"tail,omitempty"`
 }
 
 // Decided is the node's answer to a decision.
@@ -112,7 +120,7 @@ type DeadLetterQuery struct {
 	After string
 }
 
-// The sizes of a page of dead letters.
+// The sizes of a page of dead letters or of lanes.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000

@@ -20,9 +20,23 @@ func (d DeadLetter) UTC() DeadLetter {
 func (d DeadLetterDetail) UTC() DeadLetterDetail {
 	d.DeadLetter = d.DeadLetter.UTC()
 	d.History = historyUTC(d.History)
+	d.Tail = tailUTC(d.Tail)
 	if d.Attributes == nil {
 		d.Attributes = map[string]string{}
 	}
+	return d
+}
+
+// UTC returns l with its times in UTC.
+func (l Lane) UTC() Lane {
+	l.HeldSince, l.PausedAt = l.HeldSince.UTC(), l.PausedAt.UTC()
+	return l
+}
+
+// UTC returns d with its times in UTC and no null lists.
+func (d LaneDetail) UTC() LaneDetail {
+	d.Lane = d.Lane.UTC()
+	d.Tail = tailUTC(d.Tail)
 	return d
 }
 
@@ -56,6 +70,15 @@ func (a Account) WithLists() Account {
 	}
 	a.Functions = lines
 	return a
+}
+
+func tailUTC(tail []HeldEvent) []HeldEvent {
+	out := make([]HeldEvent, len(tail))
+	for i, e := range tail {
+		e.HeldAt = e.HeldAt.UTC()
+		out[i] = e
+	}
+	return out
 }
 
 func historyUTC(history []Attempt) []Attempt {

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,30 +13,54 @@ import (
 	"github.com/siding-dev/siding/runtime/client"
 )
 
-// sampleSize is how many dead letters are shown before many are decided about.
-const sampleSize = 5
-
-// decideFlags are the flags of redrive and discard.
+// decideFlags are the flags of redrive, discard and release.
 type decideFlags struct {
-	q              client.DeadLetterQuery
-	all, yes       bool
-	dryRun, asJSON bool
-	reason, by     string
-	action, did    string // such as "redrive", "redriven"
+	q                 client.DeadLetterQuery
+	all, yes          bool
+	dryRun, asJSON    bool
+	tail, outOfOrder  bool
+	reason, by        string
+	action, did, many string // such as "redrive", "redriven", and how to name many
 }
 
-func (a *app) dlqDecide(action string) *cobra.Command {
-	f := decideFlags{action: action, did: "redriven"}
-	short := "Send dead letters through their functions again"
-	if action == client.Discard {
-		short, f.did = "Decide that dead letters will never be handled", "discarded"
-	}
+// lookFirst ends the description of every decision.
+const lookFirst = "Shows them and asks, unless --yes. A dead letter that has changed since it was shown is left alone: that is a conflict."
+
+func (a *app) dlqRedrive() *cobra.Command {
+	f := &decideFlags{action: client.Redrive, did: "redriven", many: ", or --function F"}
+	c := a.dlqDecide(f, "Send dead letters through their functions again",
+		"Names dead letters by id, or all of a function with --function F, which other filters narrow. They go in order: of one\n"+
+			"ordering key, an earlier event before a later one. What is refused does not stop the others.")
+	f.selects(c)
+	return c
+}
+
+func (a *app) dlqDiscard() *cobra.Command {
+	f := &decideFlags{action: client.Discard, did: "discarded", many: ", or --function F --all"}
+	c := a.dlqDecide(f, "Decide that dead letters will never be handled",
+		"Names dead letters by id, or all of a function with --function F --all (other filters narrow it). What is held behind\n"+
+			"one goes on in order, or with --tail is discarded with it.")
+	f.selects(c)
+	c.Flags().BoolVar(&f.tail, "tail", false, "also what is held behind them")
+	return c
+}
+
+func (a *app) dlqRelease() *cobra.Command {
+	f := &decideFlags{action: client.Release, did: "released"}
+	c := a.dlqDecide(f, "Let what is held behind dead letters run before these are resolved",
+		"The dead letters stay, and can be redriven or discarded later, but their lanes go on without them: later events of a key\n"+
+			"are handled before an earlier one, which --out-of-order must say.")
+	c.Flags().BoolVar(&f.outOfOrder, "out-of-order", false, "yes, later events may run before an earlier one (required)")
+	return c
+}
+
+// dlqDecide makes the command of one action.
+func (a *app) dlqDecide(f *decideFlags, short, long string) *cobra.Command {
 	c := &cobra.Command{
-		Use:   action + " ID…",
+		Use:   f.action + " ID…",
 		Short: short,
-		Long: short + ".\n\nNames dead letters by id, or all of a function with --function F --all (other filters narrow it). Shows them and\n" +
-			"asks, unless --yes. A dead letter that has changed since it was shown is left alone: that is a conflict.",
-		Args: cobra.ArbitraryArgs,
+		Long:  short + ".\n\n" + long + "\n\n" + lookFirst,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(args, a.env.Getenv); err != nil {
 				return err
@@ -49,13 +73,15 @@ func (a *app) dlqDecide(action string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decideAll(c.Context(), node, f, list)
+			return a.decideAll(c.Context(), node, *f, list)
 		},
 	}
-	filterFlags(c, &f.q)
+	why := "why"
+	if f.action != client.Redrive {
+		why = "why (required)"
+	}
 	fs := c.Flags()
-	fs.BoolVar(&f.all, "all", false, "all that --function and the other filters select")
-	fs.StringVar(&f.reason, "reason", "", "why (discard: required)")
+	fs.StringVar(&f.reason, "reason", "", why)
 	fs.StringVar(&f.by, "by", "", "who decides (default: the user)")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be decided and stop")
@@ -63,17 +89,26 @@ func (a *app) dlqDecide(action string) *cobra.Command {
 	return c
 }
 
-// check refuses what cannot be meant, before a node is asked anything.
+// selects gives c the flags that name many dead letters.
+func (f *decideFlags) selects(c *cobra.Command) {
+	filterFlags(c, &f.q)
+	c.Flags().BoolVar(&f.all, "all", false, "all that --function and the other filters select")
+}
+
+// check refuses what cannot be meant, before a node is asked anything. A
+// function is enough to redrive all of it, since nothing is lost by that.
 func (f *decideFlags) check(args []string, getenv func(string) string) error {
 	command := "dlq " + f.action
 	filtered := f.q != client.DeadLetterQuery{}
 	switch {
 	case len(args) > 0 && (f.all || filtered):
-		return usage("name either ids or --function F --all", "%s: ids and filters together", command)
-	case len(args) == 0 && !f.all:
-		return usage("use siding "+command+" FUNCTION/SEQUENCE, or --function F --all", "%s: no dead letter named", command)
+		return usage("name ids"+f.many, "%s: ids and filters together", command)
 	case f.all && f.q.Function == "":
 		return usage("add --function F", "--all: of which function?")
+	case f.action == client.Redrive && f.q.Function != "":
+		f.all = true
+	case len(args) == 0 && !f.all:
+		return usage("use siding "+command+" FUNCTION/SEQUENCE"+f.many, "%s: no dead letter named", command)
 	}
 	seen := map[string]bool{}
 	for _, id := range args {
@@ -85,17 +120,24 @@ func (f *decideFlags) check(args []string, getenv func(string) string) error {
 		}
 		seen[id] = true
 	}
-	if f.action == client.Discard && strings.TrimSpace(f.reason) == "" {
+	reason := strings.TrimSpace(f.reason) != ""
+	switch {
+	case f.action == client.Release && !f.outOfOrder:
+		return usage("add --out-of-order if that is meant; a redrive or a discard keeps the order",
+			"%s: what is held behind a dead letter would run before its blocker is resolved", command)
+	case f.action == client.Release && !reason:
+		return usage("say why with --reason: later events run before an earlier one", "%s: no reason", command)
+	case f.action == client.Discard && !reason:
 		return usage("say why with --reason: the event will never be handled", "%s: no reason", command)
 	}
-	if f.by = strings.TrimSpace(first(f.by, getenv("USER"), getenv("USERNAME"))); f.by == "" {
-		return usage("say who decides with --by", "%s: nobody named", command)
-	}
-	return nil
+	var err error
+	f.by, err = whoDecides(command, f.by, getenv)
+	return err
 }
 
-// find returns the dead letters as they stand now. The decisions are pinned to
-// these, so that nobody decides about what they have not seen.
+// find returns the dead letters as they stand now, in the order in which they
+// are decided about. The decisions are pinned to these, so that nobody decides
+// about what they have not seen.
 func (f *decideFlags) find(ctx context.Context, node *client.Client, ids []string) ([]client.DeadLetter, error) {
 	var list []client.DeadLetter
 	for _, id := range ids {
@@ -109,22 +151,23 @@ func (f *decideFlags) find(ctx context.Context, node *client.Client, ids []strin
 		}
 		list = append(list, d.DeadLetter)
 	}
-	if !f.all {
-		return list, nil
-	}
 	q := f.q
 	q.Limit = client.MaxLimit
-	for {
+	for more := f.all; more; {
 		page, err := node.DeadLetters(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, page...)
-		if len(page) < q.Limit {
-			return list, nil
+		if more = len(page) == q.Limit; more {
+			q.After = page[len(page)-1].ID
 		}
-		q.After = page[len(page)-1].ID
 	}
+	// A dead letter is not redriven before the earlier ones of its lane are.
+	slices.SortStableFunc(list, func(a, b client.DeadLetter) int {
+		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(a.Sequence, b.Sequence))
+	})
+	return list, nil
 }
 
 // decideAll shows, asks and decides, in order. One that is refused does not
@@ -134,7 +177,7 @@ func (a *app) decideAll(ctx context.Context, node *client.Client, f decideFlags,
 		if f.asJSON {
 			return a.printJSON(append([]client.DeadLetter{}, list...))
 		}
-		a.say("would %s %s", f.action, count(len(list)))
+		a.say("would %s %s", f.action, f.what(list))
 		if len(list) == 0 {
 			return nil
 		}
@@ -151,10 +194,11 @@ func (a *app) decideAll(ctx context.Context, node *client.Client, f decideFlags,
 		return err
 	}
 	done := []client.Decided{}
+	var refusals []error
 	var failed error
 	for _, d := range list {
 		decided, err := node.Decide(ctx, client.Decision{
-			Function: d.Function, Sequence: d.Sequence, Action: f.action, Cycle: &d.Cycle, Reason: f.reason, By: f.by,
+			Function: d.Function, Sequence: d.Sequence, Action: f.action, Cycle: &d.Cycle, Reason: f.reason, By: f.by, Tail: f.tail,
 		})
 		var p *client.Problem
 		if err != nil && (len(list) == 1 || !errors.As(err, &p)) {
@@ -162,10 +206,8 @@ func (a *app) decideAll(ctx context.Context, node *client.Client, f decideFlags,
 			break
 		}
 		if err != nil {
-			a.say("%s: %s", clean(d.ID), clean(p.Detail))
-			if failed == nil {
-				failed = err
-			}
+			a.say("refused %s: %s", clean(d.ID), clean(strings.TrimPrefix(p.Detail, "dead letter "+d.ID+": ")))
+			refusals = append(refusals, err)
 			continue
 		}
 		done = append(done, decided)
@@ -173,11 +215,28 @@ func (a *app) decideAll(ctx context.Context, node *client.Client, f decideFlags,
 	if err := a.printDecided(f, done); err != nil {
 		return err
 	}
-	if failed == nil || len(list) == 1 {
+	if len(list) == 1 {
 		return failed
 	}
-	why := a.failureOf(ctx, failed)
-	return &failure{why.exit, fmt.Sprintf("%s %d of %s: %s", f.did, len(done), count(len(list)), why.text), why.hint}
+	return a.outcome(ctx, f, list, done, refusals, failed)
+}
+
+// outcome says what a decision about many came to: nil if all went well.
+func (a *app) outcome(ctx context.Context, f decideFlags, list []client.DeadLetter, done []client.Decided, refusals []error, failed error) error {
+	text := fmt.Sprintf("%s %d of %s", f.did, len(done), count(len(list)))
+	if failed != nil {
+		why := a.failureOf(ctx, failed)
+		return &failure{why.exit, text + ": " + why.text, why.hint}
+	}
+	if len(refusals) == 0 {
+		return nil
+	}
+	why := a.failureOf(ctx, refusals[0])
+	said := "the other one was refused"
+	if len(refusals) > 1 {
+		said = fmt.Sprintf("the other %d were refused", len(refusals))
+	}
+	return &failure{why.exit, text + "; " + said + ", as said above", cmp.Or(why.hint, "look again with siding dlq ls, and decide about the rest")}
 }
 
 func (a *app) printDecided(f decideFlags, done []client.Decided) error {
@@ -193,52 +252,4 @@ func (a *app) printDecided(f decideFlags, done []client.Decided) error {
 		t.row(d.ID, d.Action, fmt.Sprintf("cycle %d", d.Cycle), what)
 	}
 	return t.flush()
-}
-
-// confirm shows what is about to be decided and asks, unless --yes was given.
-// With more than one it shows count and sample in any case.
-func (a *app) confirm(f decideFlags, list []client.DeadLetter) error {
-	if !f.yes || len(list) > 1 {
-		a.say("%s %s:", f.action, count(len(list)))
-		for _, d := range list[:min(sampleSize, len(list))] {
-			a.say("  %s  %s  %s", clean(d.ID), clean(d.Cause), clean(cut(d.Error, 60)))
-		}
-		if more := len(list) - sampleSize; more > 0 {
-			a.say("  … and %d more", more)
-		}
-	}
-	if f.yes {
-		return nil
-	}
-	if !terminal(a.env.Stdin) {
-		return refused("add --yes, or look first with --dry-run", "%s %s: no terminal to ask on", f.action, count(len(list)))
-	}
-	fmt.Fprintf(a.env.Stderr, "%s? [y/N] ", f.action)
-	answer, err := bufio.NewReader(a.env.Stdin).ReadString('\n')
-	if err != nil {
-		a.say("")
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return refused("add --yes to decide without being asked", "%s %s: not confirmed", f.action, count(len(list)))
-}
-
-// terminal reports whether a person may answer. The null device passes as one,
-// and then gives no answer.
-func terminal(in any) bool {
-	file, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-func count(n int) string {
-	if n == 1 {
-		return "1 dead letter"
-	}
-	return fmt.Sprintf("%d dead letters", n)
 }

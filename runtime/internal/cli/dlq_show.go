@@ -65,6 +65,9 @@ func (a *app) printDeadLetter(d client.DeadLetterDetail) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
+	if err := a.printTail(now, d.Tail, d.Held); err != nil {
+		return err
+	}
 	if len(d.History) > 0 {
 		fmt.Fprintln(a.env.Stdout, "\nhistory")
 		if err := a.printHistory(now, d.History); err != nil {

@@ -74,7 +74,8 @@ func fakeNode(holds bool, token string) http.Handler {
 	mux.HandleFunc("GET /api/v1/dlq", func(w http.ResponseWriter, r *http.Request) {
 		list := []client.DeadLetter{}
 		for _, d := range fakeDeadLetters() {
-			if f := r.URL.Query().Get("function"); f == "" || f == d.Function {
+			f, cause := r.URL.Query().Get("function"), r.URL.Query().Get("cause")
+			if (f == "" || f == d.Function) && (cause == "" || cause == d.Cause) {
 				list = append(list, d)
 			}
 		}
@@ -117,6 +118,7 @@ func fakeNode(holds bool, token string) http.Handler {
 					StartedAt: parkedAt().Add(-1500 * time.Millisecond), EndedAt: parkedAt()},
 				{Kind: "attempt", Cycle: 1, Attempt: 2, Class: "stopping", StartedAt: parkedAt(), EndedAt: parkedAt()},
 			},
+			Tail:  fakeTail(),
 			Stack: "goroutine 1\n\tmain.go:1", Stream: "DLQ_file-claim", Subject: "siding.dlq.file-claim.policy-7.42", Truncated: true,
 			Attributes: map[string]string{"specversion": "1.0", "id": "claim-1", "partitionkey": "policy-7"},
 			Payload:    client.PayloadOf("application/json", []byte(`{"claim":1}`)),
@@ -129,14 +131,17 @@ func fakeNode(holds bool, token string) http.Handler {
 		switch {
 		case d.Cycle == nil || *d.Cycle != 1 || d.By == "" || r.PathValue("action") != d.Action:
 			refuse(w, client.NewProblem(client.Usage, "the command sent no cycle, no name or another action"))
+		case d.Tail != strings.HasSuffix(d.Reason, "and its tail"):
+			refuse(w, client.NewProblem(client.Usage, "the command sent the tail where it should not, or not where it should"))
 		case stands.Function == "notify":
 			refuse(w, client.NewProblem(client.Conflict, "dead letter "+stands.ID+": decided already").WithHint("look again with siding dlq show"))
-		case stands.ID == "report/2":
-			refuse(w, client.NewProblem(client.Refused, "dead letter report/2: report/1 of its lane stands before it"))
+		case stands.ID == "report/2" && d.Action == client.Redrive:
+			refuse(w, client.NewProblem(client.Conflict, "dead letter report/2: report/1 of its lane stands before it"))
 		default:
 			answer(w, 200, client.Decided{ID: stands.ID, Action: d.Action, Cycle: 1, Applied: d.Action == client.Redrive, At: parkedAt()})
 		}
 	})
+	fakeLanes(mux, token == "empty", answer, refuse)
 	mux.HandleFunc("GET /api/v1/account", func(w http.ResponseWriter, _ *http.Request) {
 		line := client.FunctionAccount{Function: "file-claim", Stream: "EVENTS", Accepted: 100, Delivered: 90, Pending: 5, Delivering: 1,
 			Held: 2, Parked: 2, Holds: holds, Problems: []client.AccountProblem{}}
