@@ -1,0 +1,134 @@
+package runtime
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/streams"
+)
+
+func (l *life) pause(key string) {
+	l.w.t.Helper()
+	if _, err := l.host.pauseLane(context.Background(), client.PauseRequest{Function: "f", Key: key, Reason: "looking into it", By: "anna"}); err != nil {
+		l.w.t.Fatalf("pause %s: %v", key, err)
+	}
+}
+
+func (l *life) resume(key string) {
+	l.w.t.Helper()
+	if _, err := l.host.resumeLane(context.Background(), client.PauseRequest{Function: "f", Key: key, By: "ben"}); err != nil {
+		l.w.t.Fatalf("resume %s: %v", key, err)
+	}
+}
+
+// One key could not be paused without the others (restatedev/restate#5196).
+func TestAPausedKeyWaitsOverRestartsAndOthersGoOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		fn := func() []functions.Function { return []functions.Function{w.function(functions.Function{}, forever, parkOnce("none"))} }
+		l := w.start(testTiming(), fn())
+		<-l.host.started
+		l.pause("a")
+		l.sendKeyed("a1", "b1", "a2")
+		if a := l.settle("f"); a.Held != 2 || a.Delivered != 1 {
+			t.Errorf("paused: got %+v, want 2 held and b1 delivered", a)
+		}
+		l.end()
+		l = w.start(testTiming(), fn())
+		<-l.host.started
+		l.sendKeyed("a3", "b2")
+		if a := l.settle("f"); a.Held != 3 || a.Delivered != 2 {
+			t.Errorf("paused, after a restart: got %+v, want 3 held and b2 delivered", a)
+		}
+		d, err := l.host.lane(t.Context(), "f", "a")
+		if err != nil || d.State != client.LanePaused || d.PausedBy != "anna" || d.PauseReason != "looking into it" || d.Held != 3 {
+			t.Errorf("lane: got %+v, %v, want it paused by anna with 3 held", d, err)
+		}
+		l.resume("a")
+		l.settle("f")
+		wantOrder(t, "delivered", w.order(), "b1", "b2", "a1", "a2", "a3")
+		l.end()
+		l = w.start(testTiming(), fn())
+		<-l.host.started
+		l.sendKeyed("a4")
+		if a := l.settle("f"); a.Held != 0 {
+			t.Errorf("resumed, after a restart: got %+v, want nothing held", a)
+		}
+	})
+}
+
+// TestDecisionsInAPausedLaneAreAppliedAndNothingRuns until it is resumed.
+func TestDecisionsInAPausedLaneAreAppliedAndNothingRuns(t *testing.T) {
+	ordered(t, functions.Function{}, parkOnce("a1"), func(t *testing.T, w *world, l *life) {
+		l.sendKeyed("a1", "a2", "a3")
+		l.settle("f")
+		l.pause("a")
+		l.decideAbout("a1", client.Redrive)
+		time.Sleep(time.Hour)
+		wantOrder(t, "attempted while paused", w.began(), "a1")
+		l.resume("a")
+		l.settle("f")
+		wantOrder(t, "delivered", w.order(), "a1", "a2", "a3")
+	})
+}
+
+// TestAHoldPastItsLimitIsToldOnceAndDropsNothing by depth, and by age also in a life that did not see it begin.
+func TestAHoldPastItsLimitIsToldOnceAndDropsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit functions.HoldLimit
+	}{{"depth", functions.HoldLimit{Depth: 2}}, {"age", functions.HoldLimit{Age: time.Hour}}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				fn := func() []functions.Function {
+					return []functions.Function{w.function(functions.Function{HoldLimit: c.limit}, forever, parkOnce("a1"))}
+				}
+				l := w.start(testTiming(), fn())
+				<-l.host.started
+				l.sendKeyed("a1", "a2", "a3", "b1")
+				time.Sleep(50 * time.Minute)
+				if got := l.limitsTold(); got != 0 {
+					t.Errorf("within the limit: got %d audit entries, want none", got)
+				}
+				l.sendKeyed("a4")
+				l.end()
+				l = w.start(testTiming(), fn())
+				time.Sleep(30 * time.Minute)
+				if got := l.limitsTold(); got != 1 {
+					t.Errorf("past the limit: got %d audit entries, want one", got)
+				}
+				if a := l.settle("f"); a.Held != 3 || a.Delivered != 1 {
+					t.Errorf("got %+v, want 3 held and b1 delivered", a)
+				}
+				l.decideAbout("a1", client.Redrive)
+				l.settle("f")
+				wantOrder(t, "delivered", w.order(), "b1", "a1", "a2", "a3", "a4")
+			})
+		})
+	}
+}
+
+// limitsTold counts the audit entries about hold limits.
+func (l *life) limitsTold() (n int) {
+	l.w.t.Helper()
+	for next := uint64(1); ; {
+		m, err := l.store.Next(context.Background(), streams.AuditStream, next, streams.AuditSubject("f"))
+		if isNotFound(err) {
+			return n
+		}
+		if err != nil {
+			l.w.t.Fatal(err)
+		}
+		if m.Header.Get("ce-type") == "siding.hold_limit" {
+			n++
+		}
+		next = m.Sequence + 1
+	}
+}
