@@ -169,13 +169,13 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 			return err
 		}
 	}
+	if err := o.Store.Audit(ctx, DecidedAudit(ref, d)); err != nil {
+		return err
+	}
 	if streams.ReadCopy(letter.Header, nil).Ours() { // what somebody else wrote there was never an event
 		if err := o.Store.Append(ctx, DiscardedRecord(ref, d)); err != nil {
 			return err
 		}
-	}
-	if err := o.Store.Audit(ctx, DecidedAudit(ref, d)); err != nil {
-		return err
 	}
 	if err := o.Store.Delete(ctx, letter.Stream, letter.Sequence); err != nil {
 		return err
@@ -200,10 +200,10 @@ func (o *Orphans) discardTail(ctx context.Context, letter streams.Ref, d streams
 		if err != nil {
 			return err
 		}
-		if err := o.Store.Append(ctx, DiscardedRecord(ref, streams.Decision{By: d.By, Reason: d.Reason, At: d.At})); err != nil {
+		if err := o.Store.Audit(ctx, DiscardedTailAudit(ref, letter, d)); err != nil {
 			return err
 		}
-		if err := o.Store.Audit(ctx, DiscardedTailAudit(ref, letter, d)); err != nil {
+		if err := o.Store.Append(ctx, DiscardedRecord(ref, streams.Decision{By: d.By, Reason: d.Reason, At: d.At})); err != nil {
 			return err
 		}
 		if err := o.Store.Delete(ctx, held.Stream, held.Sequence); err != nil {

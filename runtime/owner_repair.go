@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/runtime/internal/lane"
@@ -73,6 +74,10 @@ func (o *owner) repairLetters(ctx context.Context) (map[uint64]standingLetter, e
 	if err != nil {
 		return nil, err
 	}
+	letters, err = o.dropGhosts(ctx, letters)
+	if err != nil {
+		return nil, err
+	}
 	dead, keys := make(map[uint64]standingLetter, len(letters)), false
 	for _, ref := range letters {
 		dead[ref.Sequence] = standingLetter{ref: ref}
@@ -87,6 +92,40 @@ func (o *owner) repairLetters(ctx context.Context) (map[uint64]standingLetter, e
 	return dead, o.store.Headers(ctx, streams.InDeadLetters, o.fn.Name, func(ref streams.Ref, h nats.Header) {
 		dead[ref.Sequence] = standingLetter{ref, streams.ReadCopy(h, nil).Ours() && advisories.Blocks(h)}
 	})
+}
+
+// dropGhosts deletes dead letters that were ended and came back with a kill. The store removes a copy that another one replaced without a mark on
+// the disk, because its limit for each subject will remove it again; but when the newer one is deleted too, nothing does. In RETRY the
+// records end such a copy when it is delivered.
+func (o *owner) dropGhosts(ctx context.Context, letters []streams.Ref) ([]streams.Ref, error) {
+	ghosts := make([]bool, len(letters))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8) // of questions to the store at a time
+	for i, ref := range letters {
+		g.Go(func() error {
+			last, ok, err := o.store.LastRecord(ctx, o.fn.Name, ref.Sequence)
+			if err != nil || !ok || last.Kind != streams.RecordDelivered && last.Kind != streams.RecordDiscarded {
+				return err
+			}
+			m, ours, err := o.ours(ctx, streams.InDeadLetters, ref)
+			if err != nil || !ours {
+				return err
+			}
+			ghosts[i] = true
+			o.moveCut(ref, "it had ended, and a kill brought its dead letter back")
+			return o.store.Delete(ctx, m.Stream, m.Sequence)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	kept := letters[:0]
+	for i, ref := range letters {
+		if !ghosts[i] {
+			kept = append(kept, ref)
+		}
+	}
+	return kept, nil
 }
 
 // repairHeld completes releases that were cut, and tells the lanes what is held. further is what stands in RETRY or among the dead letters.

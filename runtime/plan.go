@@ -133,11 +133,11 @@ func planRedrive(ref streams.Ref, letter streams.Message, decision streams.Messa
 	}
 }
 
-// planDiscard ends a dead letter by a decision.
+// planDiscard ends a dead letter by a decision. The audit comes before the record: what the record calls ended is not looked at again.
 func planDiscard(ref streams.Ref, letter streams.Message, decision streams.Message, d streams.Decision) []step {
 	return []step{
-		{kind: stepRecord, record: advisories.DiscardedRecord(ref, d)},
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+		{kind: stepRecord, record: advisories.DiscardedRecord(ref, d)},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepTell, ref: ref, tell: lane.Done},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
@@ -148,8 +148,8 @@ func planDiscard(ref streams.Ref, letter streams.Message, decision streams.Messa
 // then it blocks the lane, and the decision can be repeated.
 func planDiscardHeld(ref, letter streams.Ref, held streams.Message, d streams.Decision) []step {
 	return []step{
-		{kind: stepRecord, record: advisories.DiscardedRecord(ref, streams.Decision{By: d.By, Reason: d.Reason, At: d.At})},
 		{kind: stepAudit, audit: advisories.DiscardedTailAudit(ref, letter, d)},
+		{kind: stepRecord, record: advisories.DiscardedRecord(ref, streams.Decision{By: d.By, Reason: d.Reason, At: d.At})},
 		{kind: stepDelete, stream: held.Stream, sequence: held.Sequence},
 		{kind: stepTell, ref: ref, tell: lane.Done},
 	}
