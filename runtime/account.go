@@ -95,16 +95,14 @@ func countOnce(ctx context.Context, store *streams.Store, d streams.Declared, le
 	if err != nil {
 		return a, err
 	}
+	newest, err := store.LastRecords(ctx, d.Name)
+	if err != nil {
+		return a, err
+	}
 	for _, seq := range sequences(records, places) {
-		var last streams.Record
-		if len(places[seq]) == 0 {
-			var ok bool
-			if last, ok, err = store.LastRecord(ctx, d.Name, seq); err != nil {
-				return a, err
-			}
-			if !ok {
-				continue // what stands there is no record
-			}
+		last, ok := newest[seq]
+		if len(places[seq]) == 0 && !ok {
+			continue // what stands there is no record
 		}
 		if err := off.add(seq, places[seq], last, records[seq] > 0); err != nil {
 			return a, err

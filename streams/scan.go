@@ -13,41 +13,81 @@ import (
 // scanBatch is how many messages one pull of a scan asks for.
 const scanBatch = 1000
 
-// Headers reads the headers of everything that stands of a function at a place, oldest first, without the bodies. It is for starts, where a
-// question for each message would cost a round trip each. What is written meanwhile may be seen or not.
-func (s *Store) Headers(ctx context.Context, place Place, function string, each func(Ref, nats.Header)) error {
-	stream := place.Stream(function)
+// scan reads many messages of a stream by a consumer of its own, oldest first: a question for each would cost a round trip each. What is written
+// meanwhile may be seen or not.
+func (s *Store) scan(ctx context.Context, stream string, cfg jetstream.ConsumerConfig, each func(jetstream.Msg)) error {
 	ctx, cancel := context.WithTimeout(ctx, 12*OpTimeout)
 	defer cancel()
 	js := s.node.JetStream()
-	c, err := js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
-		AckPolicy: jetstream.AckNonePolicy, FilterSubject: place.Filter(function), HeadersOnly: true,
-		MemoryStorage: true, InactiveThreshold: time.Minute,
-	})
+	cfg.AckPolicy, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, time.Minute
+	c, err := js.CreateConsumer(ctx, stream, cfg)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("stream %s: headers: %w", stream, err)
+		return fmt.Errorf("stream %s: scan: %w", stream, err)
 	}
 	defer func() { _ = js.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name) }()
 	for left := c.CachedInfo().NumPending; left > 0; {
-		batch, err := c.Fetch(int(min(left, scanBatch)), jetstream.FetchContext(ctx))
+		batch, err := c.FetchNoWait(int(min(left, scanBatch)))
 		if err != nil {
-			return fmt.Errorf("stream %s: headers: %w", stream, err)
+			return fmt.Errorf("stream %s: scan: %w", stream, err)
 		}
+		got := 0
 		for m := range batch.Messages() {
-			left--
-			if meta, err := m.Metadata(); err == nil && meta.NumPending == 0 {
-				left = 0 // fewer than there were: something has been deleted meanwhile
-			}
-			if _, ref, err := ParseSubject(m.Subject()); err == nil {
-				each(ref, m.Headers())
-			}
+			got++
+			each(m)
 		}
-		if err := batch.Error(); err != nil {
-			return fmt.Errorf("stream %s: headers: %w", stream, err)
+		if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
+			return fmt.Errorf("stream %s: scan: %w", stream, err)
 		}
+		if got == 0 {
+			return nil // fewer than there were: something has been deleted meanwhile
+		}
+		left -= min(left, uint64(got))
 	}
 	return nil
+}
+
+// Headers reads the headers of everything that stands of a function at a place, without the bodies.
+func (s *Store) Headers(ctx context.Context, place Place, function string, each func(Ref, nats.Header)) error {
+	cfg := jetstream.ConsumerConfig{FilterSubject: place.Filter(function), HeadersOnly: true}
+	return s.scan(ctx, place.Stream(function), cfg, func(m jetstream.Msg) {
+		if _, ref, err := ParseSubject(m.Subject()); err == nil {
+			each(ref, m.Headers())
+		}
+	})
+}
+
+// LastRecords reads the newest record of each event of a function that has one, by sequence, without its long texts.
+func (s *Store) LastRecords(ctx context.Context, function string) (map[uint64]Record, error) {
+	records := map[uint64]Record{}
+	var foreign []uint64
+	cfg := jetstream.ConsumerConfig{FilterSubject: AttemptFilter(function), DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
+	err := s.scan(ctx, AttemptsStream, cfg, func(m jetstream.Msg) {
+		_, seq, ok := ParseAttemptSubject(m.Subject())
+		if !ok {
+			return
+		}
+		r, ok := readRecord(m.Data(), function, seq)
+		if !ok {
+			foreign = append(foreign, seq)
+			return
+		}
+		r.Stack, r.Error = "", ""
+		records[seq] = r
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, seq := range foreign { // somebody else wrote there last
+		r, ok, err := s.LastRecord(ctx, function, seq)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			records[seq] = r
+		}
+	}
+	return records, nil
 }
