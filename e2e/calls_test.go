@@ -18,6 +18,7 @@ type function struct {
 	Delays      []time.Duration `json:"delays"`
 	Timeout     time.Duration   `json:"timeout"`
 	Concurrency int             `json:"concurrency"`
+	OrderBy     string          `json:"order_by"`
 	Do          string          `json:"do"`
 }
 
@@ -53,6 +54,7 @@ type call struct {
 	What       string            `json:"what"`
 	Function   string            `json:"function"`
 	ID         string            `json:"id"`
+	Key        string            `json:"key"`
 	Sequence   uint64            `json:"sequence"`
 	Attempt    int               `json:"attempt"`
 	Cycle      int               `json:"cycle"`

@@ -1,15 +1,14 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,373 +16,307 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/siding-dev/siding/e2e/torture"
 )
 
 const (
 	tortureType     = "com.example.torture"
 	tortureAttempts = 5
+	// Two functions handle every event: one in the order of its key, one without order.
+	ordered, unordered = "ordered", "unordered"
 )
 
-// torture is a node that is killed again and again while events and decisions keep coming.
-type torture struct {
-	program program
-	random  *rand.Rand // of the killer alone
-	client  *http.Client
-
-	url atomic.Value // string: of the newest process, also of one that is dead
-
-	mu         sync.Mutex
-	accepted   map[string]bool        // ids of events that the node has answered for
-	repeated   int                    // of them, those it had stored without our learning of it
-	decisions  map[string]map[int]int // discards asked for, by dead letter and cycle
-	unanswered []sample               // what publishers were at when they ended
-	redrives   int                    // redrives answered for
-	discards   int                    // discards answered for
+// form says how much torture there is.
+type form struct {
+	keys, each   int           // each key has so many events
+	kills, stops int           // at random moments
+	length       time.Duration // that the events and the kills are spread over, without the starts
+	stuck        bool          // whether some handlers do not return, which takes another ten seconds
 }
 
-// TestTortureKillsUnderLoadLoseNothing kills a node at random moments. Publishers never pause: they repeat an event, under the same id,
-// until it is accepted. Redrives and discards go on all the while. SIDING_TORTURE says how long it takes, SIDING_SEED which moments.
-func TestTortureKillsUnderLoadLoseNothing(t *testing.T) {
-	length := 20 * time.Second
-	if s := os.Getenv("SIDING_TORTURE"); s != "" {
-		var err error
-		if length, err = time.ParseDuration(s); err != nil {
-			t.Fatalf("SIDING_TORTURE: %v", err)
-		}
+func (f form) events() int { return f.keys * f.each }
+
+// fullForm is what SIDING_TORTURE=full asks for.
+func fullForm() form {
+	return form{keys: 1000, each: 50, kills: 30, stops: 5, length: 32 * time.Second, stuck: true}
+}
+
+// tortureForm reads SIDING_TORTURE: "full", or <keys>x<events of each> with kills and stops in proportion; the short form if it is not set.
+func tortureForm(t *testing.T) form {
+	t.Helper()
+	f := form{keys: 100, each: 20, kills: 8, stops: 2, length: 8 * time.Second}
+	text := os.Getenv("SIDING_TORTURE")
+	switch text {
+	case "":
+		return f
+	case "full":
+		return fullForm()
 	}
-	seed := rand.Uint64()
+	keys, each, _ := strings.Cut(text, "x")
+	var err error
+	if f.keys, err = strconv.Atoi(keys); err == nil {
+		f.each, err = strconv.Atoi(each)
+	}
+	if err != nil || f.events() <= 0 {
+		t.Fatalf("SIDING_TORTURE=%s: hint: full, or <keys>x<events of each>, such as 200x20", text)
+	}
+	full := fullForm()
+	share := float64(f.events()) / float64(full.events())
+	scale := func(n int) int { return int(share * float64(n)) }
+	f.kills, f.stops = max(f.kills, scale(full.kills)), max(f.stops, scale(full.stops))
+	f.length = max(f.length, time.Duration(share*float64(full.length)))
+	return f
+}
+
+// tortureSeeds are the one that SIDING_SEED names, as many fresh ones as SIDING_SEEDS says, or two that are always the same.
+func tortureSeeds(t *testing.T) []uint64 {
+	t.Helper()
 	if s := os.Getenv("SIDING_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
 			t.Fatalf("SIDING_SEED: %v", err)
 		}
+		return []uint64{seed}
 	}
-	t.Attr("seed", strconv.FormatUint(seed, 10))
-	t.Logf("SIDING_SEED=%d", seed)
-
-	delays := []time.Duration{40 * time.Millisecond, 80 * time.Millisecond}
-	w := &torture{
-		program: newProgram(t, nil,
-			function{Name: "slow", Types: []string{tortureType}, Beginning: true, Attempts: tortureAttempts, Delays: delays, Do: "slow=15ms"},
-			function{Name: "flaky", Types: []string{tortureType}, Beginning: true, Attempts: tortureAttempts, Delays: delays, Do: "slow=1ms fail=2"},
-			function{Name: "parks", Types: []string{tortureType}, Beginning: true, Attempts: tortureAttempts, Delays: delays, Do: "slow=1ms park-one-in=10 fail-one-in=4"},
-		),
-		random: rand.New(rand.NewPCG(seed, 0)), client: newHTTPClient(t),
-		accepted: map[string]bool{}, decisions: map[string]map[int]int{},
-	}
-	p := w.program.start(t)
-	w.url.Store(p.url)
-
-	ctx, stop := context.WithTimeout(t.Context(), length)
-	defer stop()
-	var busy sync.WaitGroup
-	for i := range 4 {
-		busy.Go(func() { w.publish(ctx, t, "p"+strconv.Itoa(i)) })
-	}
-	busy.Go(func() { w.operate(ctx, t, rand.New(rand.NewPCG(seed, 1))) })
-	pids, moves := w.kill(ctx, t, p)
-	busy.Wait()
-
-	p = w.program.start(t)
-	w.url.Store(p.url)
-	for _, s := range w.unanswered {
-		if !w.accept(t.Context(), t, s) {
-			t.Errorf("event %s: was not accepted by the last process", s.attributes["id"])
+	if s := os.Getenv("SIDING_SEEDS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			t.Fatalf("SIDING_SEEDS=%s: not a number of seeds", s)
 		}
+		seeds := make([]uint64, n)
+		for i := range seeds {
+			seeds[i] = rand.Uint64()
+		}
+		return seeds
 	}
-	w.check(t, p, pids, append(moves, p.said(moveCut)))
+	return []uint64{1, 2}
 }
 
-// kill kills the process and starts it again until ctx ends; one in four dies while it starts. It leaves none running, and returns
-// which ones there were, and how many moves each said that the kill before it had cut.
-func (w *torture) kill(ctx context.Context, t *testing.T, p *process) (pids, moves []int) {
-	slowest := time.Duration(0)
-	defer func() { t.Attr("slowest-start", slowest.Round(time.Millisecond).String()) }()
-	for {
-		if w.random.IntN(4) == 0 && len(pids) > 0 {
-			w.live(ctx, p, time.Duration(w.random.IntN(300))*time.Millisecond)
-		} else {
-			select {
-			case <-p.ready:
-				w.url.Store(p.url)
-				slowest = max(slowest, p.took)
-				w.live(ctx, p, time.Duration(300+w.random.IntN(3000))*time.Millisecond)
-			case <-p.done:
-			case <-ctx.Done():
-			case <-time.After(patience):
-				t.Errorf("process %d is not ready after %s", p.pid, patience)
-				return pids, moves
-			}
+// TestTortureKillsAndStopsBreakNoPromise kills and stops a node at random moments, while publishers and an operator never pause, and then
+// judges what it did. A seed decides what is published, what fails, and when the node dies, but not what the node is at just then.
+//
+//	SIDING_TORTURE  full, or <keys>x<events of each>; a short form if it is not set
+//	SIDING_SEED     the seed to take
+//	SIDING_SEEDS    how many fresh ones to take, one after the other
+func TestTortureKillsAndStopsBreakNoPromise(t *testing.T) {
+	f := tortureForm(t)
+	var total tortureResult
+	began, seeds := time.Now(), tortureSeeds(t)
+	for _, seed := range seeds {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			r := runTorture(t, f, seed)
+			total.kills += r.kills
+			total.stops += r.stops
+			total.decisions += r.decisions
+			total.violations = append(total.violations, r.violations...)
+		})
+	}
+	summary := fmt.Sprintf("%d seeds, %d kills, %d stops, %d events, %d decisions, %d violations in %s",
+		len(seeds), total.kills, total.stops, len(seeds)*f.events(), total.decisions, len(total.violations), time.Since(began).Round(time.Second))
+	t.Attr("torture", summary)
+	t.Log(strings.Join(append(total.violations, summary), "\n"))
+}
+
+type tortureResult struct {
+	kills, stops, decisions int
+	violations              []string // kind and seed
+}
+
+// storm is a node that is killed and stopped while events and decisions keep coming.
+type storm struct {
+	form    form
+	seed    uint64
+	program program
+	goOn    string // a file: handlers that do not return do so when it exists
+	client  *http.Client
+	log     *tortureLog
+	url     atomic.Value // string: of the newest process, also of one that is dead
+
+	mu       sync.Mutex
+	statuses map[int]int // what refused decisions were answered
+	repeated int         // events that were stored without our learning of it
+}
+
+func (s *storm) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, stream)) }
+
+func (s *storm) address() string { return s.url.Load().(string) }
+
+func runTorture(t *testing.T, f form, seed uint64) tortureResult {
+	t.Logf("SIDING_SEED=%d", seed)
+	s := &storm{form: f, seed: seed, goOn: filepath.Join(t.TempDir(), "go-on"), client: newHTTPClient(t), statuses: map[int]int{}}
+	delays := []time.Duration{40 * time.Millisecond, 80 * time.Millisecond}
+	fn := func(name, orderBy, do string) function {
+		if f.stuck {
+			do = "stuck-one-in=20000:" + s.goOn + " " + do
 		}
-		select {
-		case <-p.done:
-			t.Errorf("process %d ended by itself: %s", p.pid, p.log())
-			return pids, moves
-		default:
-		}
-		p.kill()
-		pids, moves = append(pids, p.pid), append(moves, p.said(moveCut))
-		if ctx.Err() != nil {
-			return pids, moves
-		}
-		var err error
-		if p, err = launch(t, exec.Command(built.node, serveArgs(w.program.dir)...), w.program.env...); err != nil {
-			t.Error(err)
-			return pids, moves
+		return function{
+			Name: name, Types: []string{tortureType}, Beginning: true, Attempts: tortureAttempts, Delays: delays, Timeout: 500 * time.Millisecond,
+			OrderBy: orderBy, Do: "slow=1ms slow-one-in=20:40ms " + do,
 		}
 	}
+	s.program = newProgram(t, []string{"NODE_ACK_WAIT=1s"},
+		fn(ordered, "partitionkey", "hang-one-in=1000 panic-one-in=100 park-one-in=200 fail-one-in=200 flaky-one-in=10"),
+		fn(unordered, "unordered", "hang-one-in=2000 panic-one-in=100 park-one-in=200 fail-one-in=400 flaky-one-in=20"),
+	)
+	s.log = openTortureLog(t, s.program.calls)
+	p := s.program.start(t)
+	s.url.Store(p.url)
+	began := time.Now()
+
+	publishing, stopPublishing := context.WithTimeout(t.Context(), f.length+10*time.Minute)
+	defer stopPublishing()
+	operating, stopOperating := context.WithCancel(t.Context())
+	defer stopOperating()
+	var publishers, operator sync.WaitGroup
+	s.publish(publishing, t, &publishers)
+	operator.Go(func() { s.operate(operating, t) })
+	p, slowest, alive := s.kill(t, p)
+	t.Attr("kills-took", time.Since(began).Round(time.Second).String())
+	if !alive {
+		stopPublishing()
+	}
+	// The operator rests first, so that dead letters, and what they hold, are left for the first look at a node that is at rest.
+	stopOperating()
+	operator.Wait()
+	publishers.Wait()
+	t.Attr("storm-took", time.Since(began).Round(time.Second).String())
+
+	var v *torture.Violation
+	if alive {
+		v = s.settle(t, p)
+	} else {
+		v = s.check(t, nil)
+	}
+	r := s.report(t, p, v)
+	t.Attr("slowest-start", slowest.Round(time.Millisecond).String())
+	return r
+}
+
+// check judges the log so far.
+func (s *storm) check(t *testing.T, end *torture.End) *torture.Violation {
+	t.Helper()
+	return torture.Check(torture.Log{
+		Functions: map[string]torture.Rules{ordered: {Ordered: true, Allowed: tortureAttempts}, unordered: {Allowed: tortureAttempts}},
+		Lines:     s.log.read(t), End: end,
+	})
+}
+
+// report says what the storm came to, and keeps the log of one that broke a promise.
+func (s *storm) report(t *testing.T, p *process, v *torture.Violation) tortureResult {
+	t.Helper()
+	figures := torture.Measure(s.log.read(t))
+	interrupted := 0
+	for _, n := range figures.Interrupted {
+		interrupted += n
+	}
+	r := tortureResult{kills: len(s.log.killed), stops: s.log.stopped, decisions: s.log.decisions}
+	if v != nil {
+		r.violations = []string{fmt.Sprintf("seed %d: %s: %s", s.seed, v.Kind, v.Text)}
+		t.Errorf("%s\nhint: SIDING_SEED=%d, and the log is kept in %s", v, s.seed, s.log.keep(t, s.seed))
+	}
+	if interrupted == 0 {
+		t.Error("got no attempt that a kill interrupted: these kills prove nothing")
+	}
+	if s.form == fullForm() {
+		for _, action := range []string{torture.Redrive, torture.Discard, torture.Discard + " with tail", torture.Release} {
+			if figures.Decisions[action][torture.Applied] == 0 {
+				t.Errorf("got no %s applied, want some: %v", action, figures.Decisions[action])
+			}
+		}
+	}
+	for i, k := range s.log.killed {
+		t.Attr(fmt.Sprintf("kill-%d-hit", i+1), fmt.Sprintf("%d attempts, %d moves", figures.Interrupted[k.pid], k.moves))
+	}
+	t.Attr("kills", strconv.Itoa(r.kills))
+	t.Attr("stops", strconv.Itoa(r.stops))
+	t.Attr("events", strconv.Itoa(s.form.events()))
+	t.Attr("events-stored-without-an-answer", strconv.Itoa(s.repeated))
+	t.Attr("attempts-interrupted", strconv.Itoa(interrupted))
+	for _, action := range slices.Sorted(maps.Keys(figures.Decisions)) {
+		t.Attr("decisions-"+strings.ReplaceAll(action, " ", "-"), fmt.Sprint(figures.Decisions[action]))
+	}
+	t.Attr("decisions-refused-with", fmt.Sprint(s.statuses))
+	for _, name := range []string{ordered, unordered} {
+		t.Attr(name+"-attempts", fmt.Sprint(figures.Outcomes[name]))
+		t.Attr(name+"-delivered-twice", strconv.Itoa(figures.Twice[name]))
+	}
+	if p != nil {
+		t.Attr("moves-cut-before-the-last-start", strconv.Itoa(p.said(moveCut)))
+	}
+	return r
 }
 
 // moveCut is what a node says at its start of a move that the kill before it had cut.
 const moveCut = "a crash had cut a move"
 
-// live waits for d, or for an end before that.
-func (w *torture) live(ctx context.Context, p *process, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-p.done:
-	case <-ctx.Done():
-	}
+// tortureLog is the file of calls, to which the driver of the storm adds what it does: the order of its lines is the order of things.
+type tortureLog struct {
+	path string
+
+	mu        sync.Mutex
+	file      *os.File
+	decisions int // asked for so far
+
+	// These belong to the killer.
+	killed  []killed
+	stopped int
 }
 
-// publish sends one event after the other until ctx ends, each until it is accepted.
-func (w *torture) publish(ctx context.Context, t *testing.T, name string) {
-	tick := time.NewTicker(12 * time.Millisecond)
-	defer tick.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		n := strconv.Itoa(i)
-		s := newSample(name+"-"+n, tortureType, `{"n":`+n+`}`, "partitionkey", "k"+strconv.Itoa(i%20))
-		for !w.accept(ctx, t, s) {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				w.mu.Lock()
-				w.unanswered = append(w.unanswered, s)
-				w.mu.Unlock()
-				return
-			}
-		}
-	}
-}
+// killed is a process that was killed, and how many moves the kill before it had cut.
+type killed struct{ pid, moves int }
 
-// accept sends an event once and reports whether the node has answered for it. Each request is bounded by itself: a process that dies
-// answers nothing.
-func (w *torture) accept(ctx context.Context, t *testing.T, s sample) bool {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	got, err := post(bounded, w.client, w.address(), s.headers(true), s.data)
-	if err != nil || got.status == http.StatusServiceUnavailable {
-		return false
-	}
-	if got.status != http.StatusAccepted && got.status != http.StatusOK {
-		t.Errorf("event %s: got %d %s, want it stored or 503", s.attributes["id"], got.status, got.body)
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.accepted[s.attributes["id"]] = true
-	if got.status == http.StatusOK {
-		w.repeated++
-	}
-	return true
-}
-
-func (w *torture) address() string { return w.url.Load().(string) }
-
-// operate decides about dead letters at random, with decisions pinned to what it saw. What a dying process does not answer may have
-// been done or not.
-func (w *torture) operate(ctx context.Context, t *testing.T, random *rand.Rand) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Duration(random.IntN(200)) * time.Millisecond):
-		}
-		var letters []deadLetter
-		if status, err := w.call(ctx, http.MethodGet, "/api/v1/dlq?limit=200", nil, &letters); err != nil || status != http.StatusOK || len(letters) == 0 {
-			continue
-		}
-		for range 1 + random.IntN(8) {
-			letter := letters[random.IntN(len(letters))]
-			action := "redrive"
-			if random.IntN(4) == 0 {
-				action = "discard"
-				w.mu.Lock()
-				if w.decisions[letter.ID] == nil {
-					w.decisions[letter.ID] = map[int]int{}
-				}
-				w.decisions[letter.ID][letter.Cycle]++
-				w.mu.Unlock()
-			}
-			decision := map[string]any{
-				"function": letter.Function, "sequence": letter.Sequence, "action": action, "cycle": letter.Cycle, "reason": "torture", "by": "e2e",
-			}
-			var decided struct{ Applied bool }
-			status, err := w.call(ctx, http.MethodPost, "/api/v1/dlq/"+letter.ID+"/"+action, decision, &decided)
-			switch {
-			case err != nil:
-			case status == http.StatusOK || status == http.StatusAccepted:
-				w.mu.Lock()
-				if action == "discard" {
-					w.discards++
-				} else {
-					w.redrives++
-				}
-				w.mu.Unlock()
-			case status != http.StatusNotFound && status != http.StatusConflict && status != http.StatusServiceUnavailable:
-				t.Errorf("%s %s: got status %d", action, letter.ID, status)
-			}
-		}
-	}
-}
-
-func (w *torture) call(ctx context.Context, method, path string, in, out any) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	body, err := json.Marshal(in)
-	if err != nil {
-		return 0, err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, w.address()+path, strings.NewReader(string(body)))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= 300 {
-		return resp.StatusCode, err
-	}
-	return resp.StatusCode, json.Unmarshal(b, out)
-}
-
-// life is what the calls tell of one event at one function.
-type life struct {
-	begins map[[3]int]int // by cycle, attempt and process
-	done   int
-}
-
-// check waits until all is at rest, and compares what was accepted with what the calls, the dead letters and the account say.
-func (w *torture) check(t *testing.T, p *process, pids, moves []int) {
+func openTortureLog(t *testing.T, path string) *tortureLog {
 	t.Helper()
-	kills := len(pids)
-	a := rest(t, p, "slow", len(w.accepted))
-	if got := p.cli(t, "account"); got.code != 0 {
-		t.Errorf("siding account: got exit code %d, want 0:\n%s%s", got.code, got.stdout, got.stderr)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
 	}
-	lives := map[string]map[string]*life{} // by function and event id
-	sequences := map[string]uint64{}
-	running := map[int]map[string]bool{} // by process: begun and not ended
-	for _, c := range w.program.read(t) {
-		if lives[c.Function] == nil {
-			lives[c.Function] = map[string]*life{}
-		}
-		l := lives[c.Function][c.ID]
-		if l == nil {
-			l = &life{begins: map[[3]int]int{}}
-			lives[c.Function][c.ID] = l
-		}
-		if running[c.PID] == nil {
-			running[c.PID] = map[string]bool{}
-		}
-		sequences[c.ID] = c.Sequence
-		switch {
-		case c.What == "begin":
-			at := [3]int{c.Cycle, c.Attempt, c.PID}
-			if l.begins[at]++; l.begins[at] > 1 {
-				t.Errorf("%s: event %s: cycle %d: got attempt %d twice in process %d, want only a kill to repeat one", c.Function, c.ID, c.Cycle, c.Attempt, c.PID)
-			}
-			running[c.PID][c.Function+"/"+c.ID] = true
-			if c.Attempt > tortureAttempts {
-				t.Errorf("%s: event %s: cycle %d: got attempt %d of %d", c.Function, c.ID, c.Cycle, c.Attempt, tortureAttempts)
-			}
-		case c.Outcome == "done":
-			l.done++
-			fallthrough
-		default:
-			delete(running[c.PID], c.Function+"/"+c.ID)
-		}
-	}
-	for _, name := range []string{"flaky", "parks", "slow"} {
-		w.checkFunction(t, p, name, a.of(name), lives[name], sequences, kills)
-	}
-	for i, pid := range pids {
-		t.Attr(fmt.Sprintf("kill-%d-hit", i+1), fmt.Sprintf("%d attempts, %d moves", len(running[pid]), moves[i+1]))
-	}
-	total := 0
-	for _, r := range running {
-		total += len(r)
-	}
-	if total == 0 {
-		t.Error("got no attempt that a kill interrupted: these kills prove nothing")
-	}
-	t.Attr("kills", strconv.Itoa(kills))
-	t.Attr("events", strconv.Itoa(len(w.accepted)))
-	t.Attr("events-stored-without-an-answer", strconv.Itoa(w.repeated))
-	t.Attr("attempts-interrupted", strconv.Itoa(total))
-	t.Attr("decisions", fmt.Sprintf("%d redrives, %d discards", w.redrives, w.discards))
+	t.Cleanup(func() { file.Close() })
+	return &tortureLog{path: path, file: file}
 }
 
-func (w *torture) checkFunction(t *testing.T, p *process, name string, got functionAccount, lives map[string]*life, sequences map[string]uint64, kills int) {
+// write adds lines by one write, as the node does.
+func (l *tortureLog) write(t *testing.T, lines ...torture.Line) {
+	text := encodeLines(lines)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.file.Write(text); err != nil {
+		t.Errorf("log: %v", err)
+	}
+}
+
+// nextDecision numbers decisions from 1.
+func (l *tortureLog) nextDecision() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.decisions++
+	return l.decisions
+}
+
+func (l *tortureLog) read(t *testing.T) []torture.Line {
 	t.Helper()
-	letters := map[string]deadLetter{}
-	for page := []string{"dlq", "ls", "--function", name, "--limit", "1000"}; page != nil; {
-		list := ask[[]deadLetter](t, p, page...)
-		for _, l := range list {
-			if _, twice := letters[l.EventID]; twice {
-				t.Errorf("%s: event %s: got two dead letters", name, l.EventID)
-			}
-			letters[l.EventID] = l
-		}
-		page = nil
-		if len(list) == 1000 {
-			page = []string{"dlq", "ls", "--function", name, "--limit", "1000", "--after", list[len(list)-1].ID}
-		}
+	text, err := os.ReadFile(l.path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	delivered, discarded, twice := 0, 0, 0
-	for _, id := range slices.Sorted(maps.Keys(w.accepted)) {
-		l := lives[id]
-		if l == nil {
-			t.Errorf("%s: event %s: was accepted and never handled", name, id)
-			continue
-		}
-		letter, parked := letters[id]
-		asked := len(w.decisions[name+"/"+strconv.FormatUint(sequences[id], 10)]) > 0
-		switch {
-		case l.done > 0 && parked:
-			t.Errorf("%s: event %s: was delivered, and stands as the dead letter %+v", name, id, letter)
-		case l.done > 0:
-			delivered++
-			twice += l.done - 1
-		case parked:
-		case asked:
-			discarded++
-		default:
-			t.Errorf("%s: event %s: was accepted, and is neither delivered nor parked nor was it to be discarded: %v", name, id, l.begins)
-		}
-		perCycle := map[int]int{}
-		for at, n := range l.begins {
-			perCycle[at[0]] += n
-		}
-		for cycle, n := range perCycle {
-			if n > tortureAttempts+kills {
-				t.Errorf("%s: event %s: cycle %d: got %d attempts in %d kills, want at most %d without", name, id, cycle, n, kills, tortureAttempts)
-			}
-		}
+	lines, err := torture.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got.Accepted != len(w.accepted) || got.Delivered != delivered || got.Parked != len(letters) || got.Discarded != discarded {
-		t.Errorf("%s: got the account %+v, want %d accepted, %d delivered, %d parked, %d discarded as the calls tell",
-			name, got, len(w.accepted), delivered, len(letters), discarded)
+	return lines
+}
+
+// keep copies the log to where it outlives the test.
+func (l *tortureLog) keep(t *testing.T, seed uint64) string {
+	t.Helper()
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("siding-torture-%d.jsonl", seed))
+	text, err := os.ReadFile(l.path)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
 	}
-	t.Attr(name+"-ended", fmt.Sprintf("%d delivered, %d parked, %d discarded", delivered, len(letters), discarded))
-	t.Attr(name+"-delivered-twice", strconv.Itoa(twice))
+	if err != nil {
+		t.Errorf("log: %v", err)
+	}
+	return path
 }

@@ -22,13 +22,14 @@ type call struct {
 	What     string    `json:"what"` // begin or end
 	Function string    `json:"function"`
 	ID       string    `json:"id"`
+	Key      string    `json:"key,omitempty"` // the ordering key as the handler was told
 	Sequence uint64    `json:"sequence"`
 	Attempt  int       `json:"attempt"`
 	Cycle    int       `json:"cycle"`
 	// SHA256 of the data and Attributes stand in the begin alone.
 	SHA256     string            `json:"sha256,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// Outcome stands in the end alone: done, error, park, discard or interrupted.
+	// Outcome stands in the end alone: done, error, park, discard, interrupted or panic.
 	Outcome string `json:"outcome,omitempty"`
 }
 
@@ -58,17 +59,18 @@ func (c *calls) write(line call) {
 	}
 }
 
-// around writes down the begin of an attempt, makes it, and writes down what it came to before the host learns it.
+// around writes down the begin of an attempt, makes it, and writes down what it came to before the host learns it. A panic goes through.
 func (c *calls) around(ctx context.Context, function string, e functions.Event, attempt func() error) error {
 	a := functions.AttemptFrom(ctx)
-	line := call{What: "begin", Function: function, ID: e.ID(), Sequence: a.Sequence, Attempt: a.Number, Cycle: a.Cycle}
+	line := call{What: "begin", Function: function, ID: e.ID(), Key: a.Key, Sequence: a.Sequence, Attempt: a.Number, Cycle: a.Cycle}
 	begin := line
 	sum := sha256.Sum256(e.Data())
 	begin.SHA256, begin.Attributes = hex.EncodeToString(sum[:]), attributes(e)
 	c.write(begin)
+	line.What, line.Outcome = "end", "panic"
+	defer func() { c.write(line) }()
 	err := attempt()
-	line.What, line.Outcome = "end", outcome(ctx, err)
-	c.write(line)
+	line.Outcome = outcome(ctx, err)
 	return err
 }
 

@@ -44,6 +44,7 @@ type spec struct {
 	Delays      []time.Duration `json:"delays"`
 	Timeout     time.Duration   `json:"timeout"`
 	Concurrency int             `json:"concurrency"`
+	OrderBy     string          `json:"order_by"` // as functions.ParseKey reads it; "" is the default
 	// Do is the function's script; without one, each event brings its own in its extension "do".
 	Do string `json:"do"`
 }
@@ -66,6 +67,11 @@ func hosted() ([]functions.Function, error) {
 			Handle: func(ctx context.Context, e functions.Event) error {
 				return calls.around(ctx, s.Name, e, func() error { return play(ctx, s.Do, e) })
 			},
+		}
+		if s.OrderBy != "" {
+			if fn.OrderBy, err = functions.ParseKey(s.OrderBy); err != nil {
+				return nil, fmt.Errorf("NODE_FUNCTIONS: function %s: %w", s.Name, err)
+			}
 		}
 		if len(s.Delays) > 0 {
 			fn.Retry.Backoff = functions.Delays(s.Delays...)

@@ -16,22 +16,28 @@ import (
 var (
 	errPark    = errors.New("parked as the script asks")
 	errDiscard = errors.New("discarded as the script asks")
+	errStuck   = errors.New("stuck as the script asks")
 )
 
 // play makes one attempt as a script says: words that are done one after the other until one of them ends it. The script is the
 // function's, else the event's.
 //
-//	slow=D         take the duration D
-//	wait=F         wait until the file F exists
-//	hang           never return, not even when the attempt is cancelled
-//	panic          panic
-//	fail=N         fail while the attempt's number is at most N
-//	fail-until=F   fail unless the file F exists
-//	fail-one-in=N  fail always, for one in N events and cycles
-//	park-until=F   park unless the file F exists
-//	park-one-in=N  park one in N events and cycles
-//	park-type=T    park events of the type T
-//	discard        discard
+//	slow=D            take the duration D
+//	slow-one-in=N:D   take the duration D, for one in N events and cycles
+//	wait=F            wait until the file F exists
+//	hang              never return, not even when the attempt is cancelled
+//	hang-one-in=N     for one in N events and cycles, let the first attempt return, with an error, only 100ms after it was cancelled
+//	stuck-one-in=N:F  for one in N events, never return in the first cycle until the file F exists, and then with an error
+//	panic             panic
+//	panic-one-in=N    panic in the first attempt, for one in N events and cycles
+//	fail=N            fail while the attempt's number is at most N
+//	fail-until=F      fail unless the file F exists
+//	fail-one-in=N     fail always, for one in N events and cycles
+//	flaky-one-in=N    fail the first attempts, one to four of them, for one in N events and cycles
+//	park-until=F      park unless the file F exists
+//	park-one-in=N     park one in N events and cycles
+//	park-type=T       park events of the type T
+//	discard           discard
 //
 // What depends on chance depends on event and cycle alone, so that an attempt that a crash repeats ends in the same way.
 func play(ctx context.Context, script string, e functions.Event) error {
@@ -49,14 +55,35 @@ func play(ctx context.Context, script string, e functions.Event) error {
 			err = wait(ctx, value)
 		case "hang":
 			select {}
+		case "hang-one-in":
+			if a.Number == 1 && oneIn(value, "hang", e, a) {
+				<-ctx.Done()
+				<-time.After(100 * time.Millisecond)
+				err = context.Cause(ctx)
+			}
+		case "stuck-one-in":
+			n, path, _ := strings.Cut(value, ":")
+			if a.Cycle == 0 && oneIn(n, "stuck", e, a) {
+				err = errors.Join(wait(context.WithoutCancel(ctx), path), errStuck)
+			}
+		case "slow-one-in":
+			if n, d, _ := strings.Cut(value, ":"); oneIn(n, "slow", e, a) {
+				err = slow(ctx, d)
+			}
 		case "panic":
 			panic("as the script asks")
+		case "panic-one-in":
+			if a.Number == 1 && oneIn(value, "panic", e, a) {
+				panic("as the script asks")
+			}
 		case "fail":
 			err = failed(a.Number <= number(value), a)
 		case "fail-until":
 			err = failed(!exists(value), a)
 		case "fail-one-in":
 			err = failed(oneIn(value, "fail", e, a), a)
+		case "flaky-one-in":
+			err = failed(oneIn(value, "flaky", e, a) && a.Number <= 1+int(chance("times", e, a)%4), a)
 		case "park-until":
 			err = parked(!exists(value))
 		case "park-one-in":
@@ -129,7 +156,15 @@ func number(value string) int {
 }
 
 func oneIn(value, salt string, e functions.Event, a functions.Attempt) bool {
+	return chance(salt, e, a)%uint64(number(value)) == 0
+}
+
+// chance is a number that looks random and is the same whenever it is asked for. The last bits of an FNV hash of like texts are alike,
+// so that it is mixed once more.
+func chance(salt string, e functions.Event, a functions.Attempt) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s %d", salt, e.ID(), a.Cycle)
-	return h.Sum64()%uint64(number(value)) == 0
+	sum := h.Sum64()
+	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
+	return sum ^ sum>>33
 }
