@@ -184,7 +184,7 @@ func (s *storm) decide(ctx context.Context, t *testing.T, letter deadLetter, act
 // call makes one call of the API; out may be nil.
 func (s *storm) call(ctx context.Context, method, path string, in, out any) (int, error) {
 	// A decision that was sent is not taken back because the storm ends.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	body, err := json.Marshal(in)
 	if err != nil {
