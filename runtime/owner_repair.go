@@ -29,7 +29,7 @@ func (o *owner) repair(ctx context.Context) ([]streams.Ref, error) {
 	}
 	kept, further := retry[:0], make(map[uint64]standingAt, len(retry)+len(dead))
 	for _, ref := range retry {
-		if err := o.markStanding(ctx, streams.InRetry, ref); err != nil {
+		if _, err := o.markStanding(ctx, streams.InRetry, ref); err != nil {
 			return nil, err
 		}
 		further[ref.Sequence] = standingAt{streams.InRetry, ref}
@@ -82,7 +82,7 @@ func (o *owner) repairLetters(ctx context.Context) (map[uint64]standingLetter, e
 	for _, ref := range letters {
 		dead[ref.Sequence] = standingLetter{ref: ref}
 		keys = keys || ref.Lane != streams.NoLane
-		if err := o.markStanding(ctx, streams.InDeadLetters, ref); err != nil {
+		if _, err := o.markStanding(ctx, streams.InDeadLetters, ref); err != nil {
 			return nil, err
 		}
 	}
@@ -131,12 +131,15 @@ func (o *owner) dropGhosts(ctx context.Context, letters []streams.Ref) ([]stream
 // repairHeld completes releases that were cut, and tells the lanes what is held. further is what stands in RETRY or among the dead letters.
 func (o *owner) repairHeld(ctx context.Context, held []streams.Ref, further map[uint64]standingAt) error {
 	for _, ref := range held {
-		if err := o.markStanding(ctx, streams.InHeld, ref); err != nil {
+		stands, err := o.markStanding(ctx, streams.InHeld, ref)
+		if err != nil {
 			return err
+		}
+		if !stands {
+			continue // the lane must not take it for the event, which the source stream is still to bring
 		}
 		double := false
 		if other, ok := further[ref.Sequence]; ok {
-			var err error
 			if _, double, err = o.ours(ctx, other.place, other.ref); err != nil {
 				return err
 			}
@@ -188,15 +191,14 @@ func (o *owner) repairDouble(ctx context.Context, retry, letter streams.Ref) (st
 }
 
 // markStanding notes that the source stream's copy of an event is settled because it stands elsewhere. Where no earlier mark says so, what
-// stands there is looked at: only a copy of ours counts.
-func (o *owner) markStanding(ctx context.Context, place streams.Place, ref streams.Ref) error {
+// stands there is looked at: only a copy of ours counts, and stands is false for anything else.
+func (o *owner) markStanding(ctx context.Context, place streams.Place, ref streams.Ref) (stands bool, err error) {
 	if o.ledger.Settled(ref.Sequence) {
-		return nil
+		return true, nil
 	}
 	if _, ours, err := o.ours(ctx, place, ref); err != nil || !ours {
-		return err
+		return false, err
 	}
-	var err error
 	o.store.Gated("mark", func() { err = o.ledger.Mark(ref.Sequence) })
 	if err != nil {
 		o.standing[ref.Sequence] = true
@@ -204,7 +206,7 @@ func (o *owner) markStanding(ctx context.Context, place streams.Place, ref strea
 	if o.replayed != ^uint64(0) { // with its ledger lost, every event is found unmarked
 		o.moveCut(ref, "it stood in "+place.Stream(ref.Function)+" and was not marked")
 	}
-	return nil
+	return true, nil
 }
 
 // moveCut tells of a move that a crash cut and that is completed now.
