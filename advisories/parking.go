@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -164,7 +165,7 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 		}
 		return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
 	}
-	if d.Tail {
+	if d.Tail && Blocks(letter.Header) {
 		if err := o.discardTail(ctx, ref, d); err != nil {
 			return err
 		}
@@ -183,8 +184,13 @@ func (o *Orphans) decide(ctx context.Context, ref streams.Ref) error {
 	return o.Store.Delete(ctx, streams.DecisionsStream, m.Sequence)
 }
 
-// discardTail ends what is held behind a dead letter. The dead letter itself comes after it: while it stands, the decision can be repeated.
+// discardTail ends what is held behind a dead letter that blocks its lane. The dead letter itself comes after it: while it stands, the decision
+// can be repeated. Where a function continues behind its dead letters, what is held waits for something else.
 func (o *Orphans) discardTail(ctx context.Context, letter streams.Ref, d streams.Decision) error {
+	declared, err := o.Store.Declared(ctx, letter.Function)
+	if err != nil || declared.OnPark == functions.Continue.String() {
+		return err
+	}
 	refs, err := o.Store.Standing(ctx, streams.InHeld, letter.Function)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Mes
 		name, steps = spanRelease, planPass(ref, letter, report, m, d)
 	default:
 		name, steps = spanDiscard, planDiscard(ref, letter, m, d)
-		if d.Tail {
+		if d.Tail && o.blocks(letter) {
 			steps = append(o.planTail(ref, d), steps...)
 		}
 	}
@@ -144,11 +144,16 @@ func (o *owner) stopsDecision(ref streams.Ref, letter streams.Message, d streams
 			return fmt.Sprintf("its lane was released by %s at %s", report.Released.By, report.Released.At.UTC().Format(time.RFC3339))
 		case ref.Lane == streams.NoLane:
 			return "it has no ordering key, so nothing is held behind it"
-		case o.lanes.rules.Continue || !advisories.Blocks(letter.Header):
+		case !o.blocks(letter):
 			return "it does not block its lane, so nothing is held behind it"
 		}
 	}
 	return ""
+}
+
+// blocks reports whether a dead letter keeps later events of its key waiting.
+func (o *owner) blocks(letter streams.Message) bool {
+	return !o.lanes.rules.Continue && advisories.Blocks(letter.Header)
 }
 
 // planTail ends what is held behind a dead letter, as far as it had arrived when that was decided.
