@@ -8,6 +8,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -20,6 +21,7 @@ func (o *owner) onStuck(ctx context.Context, it *item) {
 	it.job = nil
 	delete(o.attempting, it.ref.Sequence)
 	o.abandoned++
+	o.tell(it.ref, lane.Hang)
 	if it.ref.Lane != streams.NoLane {
 		o.lanes.hanging[it.ref.Sequence] = nil
 	}

@@ -65,7 +65,8 @@
 //
 //   - [Run]: attempt the event, or find that it needs no attempt. From then on it counts as running, also while it waits for a
 //     worker. It ends by Done, Retry, Park or ParkPassing, said when that is stored; Move says that the handler has returned and the rest
-//     is being stored. A handler that does not return still runs: as long as it does, nothing is to be said that lets its lane go on.
+//     is being stored. A handler that does not return still runs: as long as it does, nothing is to be said that lets its lane go on. Hang says
+//     so, and holds what waits in Line.
 //   - [Hold]: move the event from the source stream to HELD, then say HeldNow. [Release]: move it from HELD to RETRY, then say ReleasedNow,
 //     and Due when RETRY has delivered it. A move that cannot be stored is repeated; meanwhile the event stands where it stood.
 //   - Arrive is said for each event at the moment its delivery is seen, not after a look-up of its records, and before the cursor passes it.

@@ -62,6 +62,7 @@ const (
 	cursor
 	pause
 	resume
+	hang
 )
 
 // Input is one fact that a lane is told. Make one by the functions of this file.
@@ -102,6 +103,10 @@ func Redrive(seq uint64) Input { return Input{kind: redrive, seq: seq} }
 // Move says that an event's attempt has ended, or that it will have none, and that its way to RETRY, to the dead letters or to its end is
 // being stored. It is optional: without it the event counts as running until that is stored.
 func Move(seq uint64) Input { return Input{kind: move, seq: seq} }
+
+// Hang says that the attempt of a running event does not end: its handler was given up and has not returned. What waits in Line would keep its place
+// in memory for as long as that lasts, and is held instead.
+func Hang(seq uint64) Input { return Input{kind: hang, seq: seq} }
 
 // HeldNow says that the move which a Hold asked for is stored.
 func HeldNow(seq uint64) Input { return Input{kind: heldNow, seq: seq} }
@@ -149,6 +154,8 @@ func (in Input) String() string {
 		return "Pause()"
 	case resume:
 		return "Resume()"
+	case hang:
+		return fmt.Sprintf("Hang(%d)", in.seq)
 	}
 	return fmt.Sprintf("Input(%d, %d)", in.kind, in.seq)
 }

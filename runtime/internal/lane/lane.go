@@ -17,6 +17,7 @@ const DefaultBound = 64
 type Lane struct {
 	rules   Rules
 	paused  bool
+	hangs   bool // what runs does not end
 	cursor  uint64
 	running uint64    // 0 is no sequence
 	line    []uint64  // ascending
@@ -95,6 +96,8 @@ func (l *Lane) take(in Input) {
 		if at == Line || at == Running || at == Ready {
 			l.put(in.seq, at, leaving)
 		}
+	case hang:
+		l.hangs = l.hangs || at == Running
 	case heldNow:
 		if at == holding {
 			l.put(in.seq, at, Held)
@@ -159,7 +162,7 @@ func (l *Lane) hold(effects []Effect) []Effect {
 
 // stay returns how many of Line may stay: as many as are below everything outside memory, within the bound.
 func (l *Lane) stay() int {
-	if l.paused || len(l.line) == 0 {
+	if l.paused || l.hangs || len(l.line) == 0 {
 		return 0
 	}
 	stay := min(len(l.line), l.rules.Bound)
@@ -191,7 +194,7 @@ func (l *Lane) put(seq uint64, from, to Position) {
 		i, _ := slices.BinarySearch(l.line, seq)
 		l.line = slices.Delete(l.line, i, i+1)
 	case Running:
-		l.running = 0
+		l.running, l.hangs = 0, false
 	case Held:
 		l.held--
 	case Parked:

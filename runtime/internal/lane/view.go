@@ -3,12 +3,12 @@ package lane
 // Position returns where an event stands; Absent if the lane does not know it.
 func (l *Lane) Position(seq uint64) Position { return public(l.stands(seq)) }
 
-// Blocker returns the event that everybody waits for: the lowest, if it is Waiting, Ready but not started, Moving or Parked. Its position is
+// Blocker returns the event that everybody waits for: the lowest, if it is Waiting, Ready but not started, Moving or Parked, or Running and hangs. Its position is
 // Absent if there is none. A lane that is only paused, or whose lowest is held for the moment, has no blocker.
 func (l *Lane) Blocker() (seq uint64, at Position) {
 	seq, at = l.lowest()
-	switch at = public(at); at {
-	case Waiting, Ready, Moving, Parked:
+	switch at = public(at); {
+	case at == Waiting, at == Ready, at == Moving, at == Parked, at == Running && l.hangs:
 		return seq, at
 	}
 	return 0, Absent

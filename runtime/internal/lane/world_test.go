@@ -25,6 +25,7 @@ type world struct {
 	inRetry map[uint64]bool // where a running or leaving event is stored: RETRY, or the source stream
 	cursor  uint64
 	paused  bool
+	hangs   map[uint64]bool
 
 	past []string // inputs and effects, for whoever reads a failure
 
@@ -36,6 +37,7 @@ func newWorld(t *rapid.T, rules Rules) *world {
 	return &world{
 		t: t, rules: rules, lane: New(rules),
 		at: map[uint64]Position{}, inRetry: map[uint64]bool{}, done: map[uint64]bool{}, passed: map[uint64]bool{},
+		hangs: map[uint64]bool{},
 	}
 }
 
@@ -64,6 +66,7 @@ func (w *world) say(in Input, change func()) {
 
 func (w *world) put(seq uint64, at Position) func() {
 	return func() {
+		delete(w.hangs, seq)
 		switch at {
 		case Absent:
 			delete(w.at, seq)
@@ -120,7 +123,7 @@ func (w *world) follows() []Effect {
 		switch w.at[seq] {
 		case Line:
 			lined++
-			if elsewhere || w.paused || lined > w.rules.Bound {
+			if elsewhere || w.paused || len(w.hangs) > 0 || lined > w.rules.Bound {
 				effects = append(effects, Effect{Hold, seq})
 				w.at[seq] = holding
 			}
@@ -175,7 +178,7 @@ func (w *world) look() {
 	}
 	var blocker uint64
 	for _, seq := range w.sorted()[:min(1, len(w.at))] {
-		if at := w.at[seq]; at != Line && at != Running && at != Held {
+		if at := w.at[seq]; at != Line && at != Running && at != Held || w.hangs[seq] {
 			blocker = seq
 		}
 	}
@@ -233,6 +236,7 @@ func (w *world) live() {
 	may(1, "repeat", len(w.at) > 0, w.repeat)
 	may(1, "move the cursor", true, w.seeMore)
 	may(1, "pause or resume", true, w.pauseOrResume)
+	may(1, "hang", stands(Running), w.hang)
 	may(1, "crash", true, w.crash)
 	ways[rapid.SampledFrom(names).Draw(w.t, "what")]()
 }
@@ -336,6 +340,11 @@ func (w *world) apply() {
 	w.say(ReleasedNow(seq), w.put(seq, Waiting))
 }
 
+func (w *world) hang() {
+	seq := w.one(Running)
+	w.say(Hang(seq), func() { w.hangs[seq] = true })
+}
+
 func (w *world) deliverRetry() {
 	seq := w.one(Waiting)
 	w.say(Due(seq), w.put(seq, Ready))
@@ -378,7 +387,7 @@ func (w *world) repeat() {
 		case Parked:
 			late = append(late, Due(seq), HeldNow(seq), ReleasedNow(seq), Park(seq), Standing(seq, Waiting))
 		case Held:
-			late = append(late, HeldNow(seq), ReleasedNow(seq), Retry(seq), Move(seq), Standing(seq, Waiting))
+			late = append(late, Hang(seq), HeldNow(seq), ReleasedNow(seq), Retry(seq), Move(seq), Standing(seq, Waiting))
 		case Waiting, Ready:
 			late = append(late, ReleasedNow(seq), HeldNow(seq), Redrive(seq), Standing(seq, Held))
 		}
@@ -431,6 +440,7 @@ func (w *world) crash() {
 	}
 	w.past = append(w.past, "crash")
 	w.lane, w.at, w.inRetry, w.cursor = New(w.rules), map[uint64]Position{}, map[uint64]bool{}, 0
+	w.hangs = map[uint64]bool{}
 	for _, seq := range slices.Sorted(maps.Keys(said)) {
 		// Some come only as the source stream is replayed, in its order.
 		if said[seq] == Line && rapid.Bool().Draw(w.t, "later") {
