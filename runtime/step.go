@@ -95,6 +95,21 @@ func (o *owner) apply(ctx context.Context, w *work) (done bool) {
 	return true
 }
 
+// replace writes a copy over the one that a plan has read. Where another message stands by now it may be this very copy, written by a try whose
+// answer was lost; what is not of the event at this cycle is left alone.
+func (o *owner) replace(ctx context.Context, ref streams.Ref, s step) error {
+	_, err := o.store.Replace(ctx, s.place, ref, s.copy, s.sequence)
+	if !errors.Is(err, streams.ErrOccupied) {
+		return err
+	}
+	m, ours, err := o.ours(ctx, s.place, ref)
+	if err != nil || !ours || streams.ReadCopy(m.Header, nil).Cycle != s.copy.Cycle {
+		return err
+	}
+	_, err = o.store.Replace(ctx, s.place, ref, s.copy, m.Sequence)
+	return err
+}
+
 // step applies one change, or finds out which ones there are.
 func (o *owner) step(ctx context.Context, w *work, s step) (more []step, err error) {
 	if s.kind == stepPrepare {
@@ -127,8 +142,7 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 		}
 		return err
 	case stepReplace:
-		_, err := o.store.Replace(ctx, s.place, w.ref, s.copy, s.sequence)
-		return err
+		return o.replace(ctx, w.ref, s)
 	case stepTell:
 		o.tell(s.ref, s.tell)
 		return nil
