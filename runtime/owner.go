@@ -351,7 +351,7 @@ func (o *owner) dispatch() {
 		it := o.queue[0]
 		o.queue[0] = nil
 		o.queue = o.queue[1:]
-		if it.phase == queued {
+		if it.phase == queued && !o.stopped(it) {
 			o.start(it)
 		}
 	}

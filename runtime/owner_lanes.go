@@ -38,6 +38,7 @@ type keptLane struct {
 	// holdingSince is when something began to be held without a break; unknown (zero) for a hold that an earlier life began.
 	holdingSince time.Time
 	blocking     blocking
+	unstarted    *item   // whose turn had come before the lane was paused
 	freed        spanRef // of the last end of one of its events
 }
 
