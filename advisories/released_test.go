@@ -111,7 +111,7 @@ func TestATailOfAnOrphanIsWhatItsDeadLetterHolds(t *testing.T) {
 			must(t, err)
 			for _, held := range []streams.Ref{
 				{Function: "f", Lane: ref.Lane, Sequence: 2}, {Function: "f", Lane: ref.Lane, Sequence: 3}, // its tail
-				{Function: "f", Lane: ref.Lane, Sequence: 9},                                               // arrived later
+				{Function: "f", Lane: ref.Lane, Sequence: 9}, // arrived later
 				{Function: "f", Lane: streams.Lane("other"), Sequence: 4}, {Function: "g", Lane: ref.Lane, Sequence: 2},
 			} {
 				_, err := s.Place(t.Context(), streams.InHeld, held, c)
