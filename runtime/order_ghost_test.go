@@ -41,7 +41,9 @@ func TestAReplacedCopyThatComesBackAfterAKillEndsNothingTwice(t *testing.T) {
 					}
 					return nil
 				}
-				fn := func() []functions.Function { return []functions.Function{w.function(functions.Function{}, forever, parks)} }
+				fn := func() []functions.Function {
+					return []functions.Function{w.function(functions.Function{}, forever, parks)}
+				}
 				l := w.start(testTiming(), fn())
 				<-l.host.started
 				l.sendKeyed("b1", "a1", "a2") // b1 stays: a block that becomes empty would be written down

@@ -200,7 +200,9 @@ func TestAPauseShowsWhoAndOutlivesRestarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		fn := func() []functions.Function { return []functions.Function{w.function(functions.Function{}, forever, parkOnce("none"))} }
+		fn := func() []functions.Function {
+			return []functions.Function{w.function(functions.Function{}, forever, parkOnce("none"))}
+		}
 		l := w.start(testTiming(), fn())
 		<-l.host.started
 		l.pause("a")

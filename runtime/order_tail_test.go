@@ -108,8 +108,8 @@ func TestALongTailIsDiscardedOverARestart(t *testing.T) {
 					t.Errorf("got %+v, want %d discarded and 2 delivered", a, tailLength+1)
 				}
 				wantOrder(t, "delivered", w.order(), "a901", "a902")
-				if n := l.count(streams.AuditStream); n != tailLength+2 {
-					t.Errorf("got %d audit entries, want one for the dead letter and one for each that was discarded: %d", n, tailLength+2)
+				if n := l.count(streams.AuditStream); n != tailLength+3 {
+					t.Errorf("got %d audit entries, want one for the parking, one for the hold and one for each that was discarded: %d", n, tailLength+3)
 				}
 				l.nothingPending()
 			})
