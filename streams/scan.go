@@ -13,6 +13,9 @@ import (
 // scanBatch is how many messages one pull of a scan asks for.
 const scanBatch = 1000
 
+// scanWait is how long a pull stays open that gets less than it asks for: what it waits for has been deleted.
+const scanWait = time.Second
+
 // scan reads many messages of a stream by a consumer of its own, oldest first: a question for each would cost a round trip each. What is written
 // meanwhile may be seen or not.
 func (s *Store) scan(ctx context.Context, stream string, cfg jetstream.ConsumerConfig, each func(jetstream.Msg)) error {
@@ -28,23 +31,39 @@ func (s *Store) scan(ctx context.Context, stream string, cfg jetstream.ConsumerC
 		return fmt.Errorf("stream %s: scan: %w", stream, err)
 	}
 	defer func() { _ = js.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name) }()
-	for left := c.CachedInfo().NumPending; left > 0; {
-		batch, err := c.FetchNoWait(int(min(left, scanBatch)))
+	for read, left := uint64(0), c.CachedInfo().NumPending; left > 0; {
+		asked := min(left, scanBatch)
+		batch, err := c.Fetch(int(asked), jetstream.FetchMaxWait(scanWait))
 		if err != nil {
 			return fmt.Errorf("stream %s: scan: %w", stream, err)
 		}
-		got := 0
+		before := read
 		for m := range batch.Messages() {
-			got++
+			meta, err := m.Metadata()
+			if err != nil {
+				return fmt.Errorf("stream %s: scan: %w", stream, err)
+			}
+			if read++; meta.Sequence.Consumer != read {
+				return fmt.Errorf("stream %s: scan: a message was lost on its way behind %d others", stream, read-1)
+			}
 			each(m)
+			if left = meta.NumPending; left == 0 {
+				return nil // perhaps fewer than there were: something has been deleted meanwhile, and the request would wait for it
+			}
 		}
-		if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
+		if err := batch.Error(); err != nil {
 			return fmt.Errorf("stream %s: scan: %w", stream, err)
 		}
-		if got == 0 {
-			return nil // fewer than there were: something has been deleted meanwhile
+		if read-before == asked {
+			continue
 		}
-		left -= min(left, uint64(got))
+		info, err := c.Info(ctx)
+		if err != nil {
+			return fmt.Errorf("stream %s: scan: %w", stream, err)
+		}
+		if left = info.NumPending; info.Delivered.Consumer != read {
+			return fmt.Errorf("stream %s: scan: got %d of %d messages in time", stream, read, info.Delivered.Consumer)
+		}
 	}
 	return nil
 }
