@@ -163,7 +163,6 @@ func TestADecisionThatCannotBeStoredKeepsItsLaneWaiting(t *testing.T) {
 		{discard, streams.RetryStream, []string{"a2", "a3", "a4"}, 0},
 		{tail, streams.AttemptsStream, []string{"a4"}, 0},
 		{tail, streams.AuditStream, []string{"a4"}, 0},
-		{tail, streams.RetryStream, []string{"a4"}, 1}, // nothing of that goes by RETRY
 		{release, streams.AttemptsStream, []string{"a2", "a3", "a4"}, 0},
 		{release, streams.AuditStream, []string{"a2", "a3", "a4"}, 0},
 		{release, streams.RetryStream, []string{"a2", "a3", "a4"}, 0},
