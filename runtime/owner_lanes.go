@@ -165,7 +165,7 @@ func (o *owner) position(ref streams.Ref) lane.Position {
 // passed tells the lanes that wait for it that the cursor has moved.
 func (o *owner) passed() {
 	for len(o.lanes.awaiting) > 0 && o.lanes.awaiting[0].seq <= o.cursor {
-		wait := heap.Pop(&o.lanes.awaiting).(cursorWait) //nolint:errcheck,forcetypeassert // it holds nothing else
+		wait := heap.Pop(&o.lanes.awaiting).(cursorWait) //nolint:forcetypeassert // it holds nothing else
 		if l := o.lanes.all[wait.token]; l != nil && l.awaits == wait.seq {
 			l.awaits = 0
 			o.lanes.step(l, lane.Cursor(o.cursor))
