@@ -72,6 +72,7 @@ const (
 	attrLinkRole        = "link.role"
 	linkPreviousAttempt = "previous_attempt"
 	linkRedrive         = "redrive"  // from the first attempt of a new cycle
+	linkRelease         = "release"  // from the first attempt of an event that was held
 	linkPark            = "park"     // from the redrive of a dead letter, and from its wait
 	linkPrevious        = "previous" // from a discard, by a person or by the handler
 	linkBlocker         = "blocker"  // from a hold to the span that made another event its blocker
@@ -249,6 +250,8 @@ func (a *attemptSpan) begin(ctx context.Context, always bool) trace.Span {
 	role := linkPreviousAttempt
 	if a.event.Cycle > 0 && a.number == 1 {
 		role = linkRedrive
+	} else if a.number == 1 {
+		role = linkRelease
 	}
 	span := a.tracer.start(ctx, a.creation, spanProcess+" "+a.event.Function, always,
 		trace.WithSpanKind(trace.SpanKindConsumer),
