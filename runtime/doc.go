@@ -53,6 +53,8 @@
 //   - held, not marked: like every copy, what stands in HELD is marked at the start. Before the copy there is only a record, which ends nothing.
 //   - released, HELD not deleted: the same event stands in RETRY, which wins; HELD is deleted.
 //   - released out of order: the dead letter itself says that it blocks no longer, and a start believes it.
+//   - a copy that was written over another one and then deleted: the store writes no tombstone for what a limit for each subject removes, so
+//     the older copy can stand again. The records, which outlive it, say that its event has ended or stands elsewhere.
 //
 // # Order after a crash
 //
