@@ -238,7 +238,11 @@ func TestEachKindOfFailureCountsWaitsAndHoldsFollowers(t *testing.T) {
 
 // TestAKeyParkedForDaysIsWorkedOffInOrder: 10 000 events are held behind a dead letter for three days, while a hundred other keys go on.
 func TestAKeyParkedForDaysIsWorkedOffInOrder(t *testing.T) {
-	const held, keys = 10_000, 100
+	const keys = 100
+	held := 10_000
+	if underRace() {
+		held = 1_000
+	}
 	ordered(t, functions.Function{}, parkOnce("h0"), func(t *testing.T, w *world, l *life) {
 		l.sendKeyed("h0")
 		for i := 1; i <= held; i++ {
@@ -252,7 +256,7 @@ func TestAKeyParkedForDaysIsWorkedOffInOrder(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour)
 		}
-		if a := l.account("f"); a.Held != held || a.Delivered != 3*keys || a.Parked != 1 || !a.Holds {
+		if a := l.account("f"); a.Held != int64(held) || a.Delivered != 3*keys || a.Parked != 1 || !a.Holds {
 			t.Fatalf("after three days: got %+v, want %d held, %d delivered, 1 parked", a, held, 3*keys)
 		}
 		l.decideAbout("h0", client.Redrive)
