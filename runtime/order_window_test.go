@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -173,4 +174,53 @@ func TestALaneThatWaitsForTheCursorGoesOnBeyondGaps(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestALaneWaitsForTheReplayToPassIt: at a start, positions become known in any order. What stands in HELD is there before the source stream has
+// brought what comes before it, and waits for that; and when only other keys had something there, it goes on as soon as that is known.
+func TestALaneWaitsForTheReplayToPassIt(t *testing.T) {
+	const others = 300 // so many that anything which does not wait is sure to be first
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := newMortal(w, 0, false)
+		timing := testTiming()
+		timing.line = 1
+		fn := functions.Function{Concurrency: others + 10, Timeout: time.Hour}
+		l := w.start(timing, []functions.Function{w.function(fn, m.alive, func(ctx context.Context, id string, a functions.Attempt) error {
+			if id[:1] == "b" {
+				return parkOnce("b1")(ctx, id, a)
+			}
+			return slowly(id, time.Hour)(ctx, id, a)
+		})}, streams.WithGate(m.gate))
+		<-l.host.started
+		outside := &life{w: w, store: l.store.Ungated()}
+		for i := range others {
+			e := newEvent("k" + strconv.Itoa(i))
+			e.SetExtension("partitionkey", e.ID())
+			outside.sendEvent(e)
+		}
+		outside.sendKeyed("b1", "b2", "a1", "a2", "a3", "a4") // a1 runs, a2 is lined, and the bound sends the others to HELD
+		time.Sleep(time.Minute)
+		if a := l.account("f"); a.Held != 3 || a.Parked != 1 {
+			t.Fatalf("got %+v, want 3 held and 1 parked", a)
+		}
+		m.kill()
+		l.bury(m)
+		l = w.open()
+		l.state(others+1, streams.Decision{Action: streams.ActionRelease})
+		l.end()
+		l = w.start(timing, []functions.Function{w.function(fn, forever, parkOnce(""))})
+		time.Sleep(time.Minute)
+		if a := l.account("f"); a.Delivered != others+5 || a.Parked != 1 {
+			t.Errorf("got %+v, want %d delivered", a, others+5)
+		}
+		wantOrder(t, "attempted", w.beganOf("a"), "a1", "a1", "a2", "a3", "a4")
+		for _, c := range w.calls("") {
+			if want := c.event[:1]; want != "k" && c.attempt.Key != want {
+				t.Errorf("%s was attempted with key %q, want %q", c.event, c.attempt.Key, want)
+			}
+		}
+		wantOrder(t, "delivered", w.orderOf("b"), "b2")
+	})
 }
