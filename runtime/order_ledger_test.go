@@ -106,6 +106,42 @@ func TestALedgerLostInTheMiddleOfAHoldDoublesNothing(t *testing.T) {
 	}
 }
 
+// TestWhatEndedIsNotHeldAgainWithoutItsLedger: an event passed a dead letter that an operator had released, and that one waits in RETRY now. Without
+// its mark the event comes again, and its lane is blocked, but its records say that it was delivered.
+func TestWhatEndedIsNotHeldAgainWithoutItsLedger(t *testing.T) {
+	lives(t, func(t *testing.T, w *world, start func(functions.Function, script) *life) {
+		fn := functions.Function{Retry: every(time.Hour)}
+		s := func(ctx context.Context, id string, a functions.Attempt) error {
+			if id == "a1" && a.Cycle == 1 && a.Number == 1 {
+				return errNo
+			}
+			return parkOnce("a1")(ctx, id, a)
+		}
+		l := start(fn, s)
+		l.sendKeyed("a1", "a2")
+		l.settle("f")
+		l.decideAbout("a1", client.Release)
+		l.settle("f")
+		l.decideAbout("a1", client.Redrive)
+		time.Sleep(time.Second)
+		l.end()
+		w.loseLedger()
+		l = w.open()
+		if err := l.store.JetStream().DeleteConsumer(t.Context(), streams.EventsStream, "f"); err != nil {
+			t.Fatal(err)
+		}
+		l.end()
+		l = start(fn, s)
+		l.sendKeyed("a3")
+		time.Sleep(time.Minute)
+		if a := l.account("f"); a.Held != 1 || a.Retrying != 1 || a.Delivered != 1 {
+			t.Errorf("got %+v, want a1 retrying, a2 delivered and a3 held", a)
+		}
+		time.Sleep(2 * time.Hour)
+		wantOrder(t, "delivered", w.order(), "a2", "a1", "a3")
+	})
+}
+
 // loseLedger removes the ledger of the function while nothing runs.
 func (w *world) loseLedger() {
 	w.t.Helper()
