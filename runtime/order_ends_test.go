@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -67,6 +68,31 @@ func TestWhatArrivesBehindARetryIsHeld(t *testing.T) {
 				}
 				time.Sleep(2 * time.Hour)
 				wantOrder(t, "attempted", w.began(), "a1", "a1", "b1", "a1", "a2")
+			})
+		})
+	}
+}
+
+// TestADeadLetterThatCannotBeRemoved: a redriven event stands in RETRY and runs whatever becomes of the rest of its move; a discarded one still
+// blocks, since it has not ended.
+func TestADeadLetterThatCannotBeRemoved(t *testing.T) {
+	for action, want := range map[string][]string{client.Redrive: {"a1", "a2", "a3"}, client.Discard: nil} {
+		t.Run(action, func(t *testing.T) {
+			ordered(t, functions.Function{}, parkOnce("a1"), func(t *testing.T, w *world, l *life) {
+				l.sendKeyed("a1", "a2", "a3")
+				l.settle("f")
+				st, err := l.store.JetStream().Stream(t.Context(), streams.DeadLetterStream("f"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg := st.CachedInfo().Config
+				cfg.DenyDelete = true
+				if _, err := l.store.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+					t.Fatal(err)
+				}
+				l.state(1, streams.Decision{Action: action})
+				time.Sleep(10 * time.Minute)
+				wantOrder(t, "delivered", w.order(), want...)
 			})
 		})
 	}
