@@ -81,6 +81,31 @@ func TestTwoDeadLettersOfALaneAreDecidedInAnyOrder(t *testing.T) {
 	}
 }
 
+// TestADecisionTakesEffectAtOnce: no sweep has to find out that a lane may go on.
+func TestADecisionTakesEffectAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		action string
+		tail   bool
+		want   []string
+	}{
+		{client.Redrive, false, []string{"a1", "a2", "a3"}}, {client.Discard, false, []string{"a2", "a3"}},
+		{client.Discard, true, []string{"a4"}}, {client.Release, false, []string{"a2", "a3"}},
+	} {
+		t.Run(tc.action+", tail "+strconv.FormatBool(tc.tail), func(t *testing.T) {
+			ordered(t, functions.Function{}, parkOnce("a1"), func(t *testing.T, w *world, l *life) {
+				l.sendKeyed("a1", "a2", "a3")
+				l.settle("f")
+				l.decideWith(client.Decision{Function: "f", Sequence: 1, Action: tc.action, Tail: tc.tail, By: "test"})
+				if tc.tail {
+					l.sendKeyed("a4")
+				}
+				time.Sleep(time.Second)
+				wantOrder(t, "delivered within a second", w.order(), tc.want...)
+			})
+		})
+	}
+}
+
 // TestAReleasedDeadLetterThatParksAgainBlocksAgain: what an operator let pass was its case of that cycle.
 func TestAReleasedDeadLetterThatParksAgainBlocksAgain(t *testing.T) {
 	for _, restart := range []bool{false, true} {
