@@ -39,6 +39,7 @@ type item struct {
 	dead        bool          // JetStream has said that it will not deliver this copy again
 	redelivered bool
 	recorded    bool // attempt records of it exist: its end must be recorded too
+	sole        bool // history.Last is the only record of it
 
 	header  nats.Header
 	data    []byte

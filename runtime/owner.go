@@ -67,10 +67,15 @@ type owner struct {
 	results    chan *job
 	items      map[uint64]*item // by source sequence
 	inRetry    map[uint64]*item // by sequence of the copy in RETRY
-	queue      []*item
+	queue      []*item          // for a worker: those that have just arrived
+	waited     []*item          // for a worker: those that waited for something else before, in their lane or in RETRY
+	favored    bool             // the last one that got a worker was of waited
 	attempting map[uint64]*item // running ones
 	held       map[uint64]*item // delayed and exhausted ones: a deadline hangs on each
 	stalled    []*work
+	asides     map[uint64]*aside
+	landings   chan landing
+	departed   int
 	lanes      lanes
 	abandoned  int
 	suspended  atomic.Bool // too many handlers hang; also read by others
@@ -116,7 +121,7 @@ func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 		notices: make(chan notice, 256), calls: make(chan func()), jobs: make(chan *job, fn.Concurrency),
 		results: make(chan *job, streams.LedgerSlots),
 		items:   map[uint64]*item{}, inRetry: map[uint64]*item{}, attempting: map[uint64]*item{}, held: map[uint64]*item{},
-		standing: map[uint64]bool{}, deciding: map[uint64]bool{}, waiters: map[decisionKey]chan<- decisionResult{},
+		standing: map[uint64]bool{}, deciding: map[uint64]bool{}, asides: map[uint64]*aside{}, landings: make(chan landing, maxAside), waiters: map[decisionKey]chan<- decisionResult{},
 		lanes: newLanes(fn, s.timing.line), longest: fn.Retry.Backoff.Longest(fn.Retry.Attempts), lost: make(chan error, 1), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -178,10 +183,14 @@ func (o *owner) run(ctx context.Context) error {
 	o.perform(whole)
 	var lost error
 	for ctx.Err() == nil && lost == nil {
+		events := o.events
+		if o.departed >= busyAside {
+			events = nil
+		}
 		select {
 		case <-ctx.Done():
 		case lost = <-o.lost:
-		case d := <-o.events:
+		case d := <-events:
 			o.onEvent(whole, d)
 		case d := <-o.retries:
 			o.onRetry(whole, d)
@@ -191,6 +200,8 @@ func (o *owner) run(ctx context.Context) error {
 			o.onNotice(whole, n)
 		case j := <-o.results:
 			o.onResult(whole, j)
+		case l := <-o.landings:
+			o.land(whole, l)
 		case f := <-o.calls:
 			f()
 		case <-o.timer.C:
@@ -223,6 +234,8 @@ func (o *owner) stop(ctx context.Context, cancel context.CancelCauseFunc) {
 		select {
 		case j := <-o.results:
 			o.onResult(ctx, j)
+		case l := <-o.landings:
+			o.land(ctx, l)
 		case <-soft.C:
 			o.log.Warn("cancelling attempts that outlast the grace time", "running", len(o.attempting))
 			cancel(functions.ErrStopping)
@@ -232,11 +245,13 @@ func (o *owner) stop(ctx context.Context, cancel context.CancelCauseFunc) {
 				o.hung.giveUp(o.fn.Name, it.job)
 				o.log.Error("a handler does not return; its event will be attempted again", "event", it.ref.ID())
 			}
+			o.landAll(ctx)
 			return
 		}
 	}
+	o.landAll(ctx)
 	for _, w := range o.stalled {
-		o.apply(ctx, w) // once more; what fails now stands where it is, and the next start goes on with it
+		o.carry(ctx, w) // once more; what fails now stands where it is, and the next start goes on with it
 	}
 }
 
@@ -276,11 +291,19 @@ func (o *owner) do(ctx context.Context, it *item, steps []step, then func()) {
 	o.carry(ctx, &work{ref: it.ref, it: it, steps: steps, then: then})
 }
 
-// carry applies a work, or keeps it for later.
+// carry applies a work, or keeps it for later, or applies it beside everything else. The works of one event are applied one after the other.
 func (o *owner) carry(ctx context.Context, w *work) {
-	if !o.apply(ctx, w) {
-		o.stalled = append(o.stalled, w)
-		o.wake(w.next)
+	a := o.asides[w.ref.Sequence]
+	if a != nil && a.w != w {
+		a.behind = append(a.behind, w)
+		return
+	}
+	if o.apply(ctx, w) != applied || a == nil {
+		return
+	}
+	delete(o.asides, w.ref.Sequence)
+	for _, next := range a.behind {
+		o.carry(ctx, next)
 	}
 }
 
@@ -342,15 +365,25 @@ func (o *owner) onTimer(ctx context.Context) {
 // enqueue makes an item ready for a worker.
 func (o *owner) enqueue(it *item) {
 	it.phase, it.ready = queued, time.Now()
-	o.queue = append(o.queue, it)
+	if it.retry == 0 && it.ref.Sequence == o.cursor {
+		o.queue = append(o.queue, it)
+	} else {
+		o.waited = append(o.waited, it)
+	}
 }
 
-// dispatch hands queued items to free workers.
+// dispatch hands queued items to free workers, in turn of those that have just arrived and of those that had to wait before. A key's events
+// wait for each other: if each of them went behind everybody else in the window too, a hot key would stand still beside the others.
 func (o *owner) dispatch() {
-	for len(o.queue) > 0 && len(o.attempting) < o.fn.Concurrency && !o.stopping && !o.suspended.Load() {
-		it := o.queue[0]
-		o.queue[0] = nil
-		o.queue = o.queue[1:]
+	for len(o.queue)+len(o.waited) > 0 && len(o.attempting) < o.fn.Concurrency && !o.stopping && !o.suspended.Load() {
+		from := &o.queue
+		if len(o.queue) == 0 || len(o.waited) > 0 && !o.favored {
+			from = &o.waited
+		}
+		o.favored = from == &o.waited
+		it := (*from)[0]
+		(*from)[0] = nil
+		*from = (*from)[1:]
 		if it.phase == queued && !o.stopped(it) {
 			o.start(it)
 		}

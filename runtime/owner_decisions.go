@@ -42,11 +42,13 @@ func (o *owner) onDecision(ctx context.Context, d delivered) {
 	o.deciding[ref.Sequence] = true
 	result := decisionResult{}
 	decision, decodeErr := streams.ReadDecision(m.Data)
-	o.carry(ctx, &work{ref: ref, steps: []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
-		steps, r, err := o.planDecision(ctx, ref, m, decision, decodeErr)
+	w := &work{ref: ref}
+	w.steps = []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
+		steps, r, err := o.planDecision(ctx, w, m, decision, decodeErr)
 		result = r
 		return steps, err
-	}}}, then: func() {
+	}}}
+	w.then = func() {
 		delete(o.deciding, ref.Sequence)
 		outcome := "applied"
 		if !result.applied {
@@ -57,11 +59,13 @@ func (o *owner) onDecision(ctx context.Context, d delivered) {
 			wait <- result // it has room for this one answer
 			delete(o.waiters, keyOf(ref, decision))
 		}
-	}})
+	}
+	o.carry(ctx, w)
 }
 
 // planDecision checks a decision against what stands now. unreadable says why it is none.
-func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Message, d streams.Decision, unreadable error) ([]step, decisionResult, error) {
+func (o *owner) planDecision(ctx context.Context, w *work, m streams.Message, d streams.Decision, unreadable error) ([]step, decisionResult, error) {
+	ref := w.ref
 	if unreadable != nil {
 		steps, r := o.refuse(ref, m, d, unreadable.Error())
 		return steps, r, nil
@@ -123,6 +127,10 @@ func (o *owner) planDecision(ctx context.Context, ref streams.Ref, m streams.Mes
 		}
 	}
 	o.freedBy(ref, span)
+	if d.Action == streams.ActionRedrive && o.items[ref.Sequence] == nil {
+		w.it = &item{ref: ref, key: stands.Key, cycle: traced.Cycle, slot: -1, recorded: true, span: span}
+		w.it.history = w.it.history.At(traced.Cycle)
+	}
 	return steps, decisionResult{applied: true}, nil
 }
 

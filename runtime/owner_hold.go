@@ -38,7 +38,8 @@ func (o *owner) place(ctx context.Context, it *item) {
 	span := o.holdSpan(ctx, it, blocker)
 	r.TraceID, r.SpanID = span.TraceID, span.SpanID
 	steps := planHold(it, o.declared.Stream, r, span)
-	if l := o.lanes.all[it.ref.Lane]; l != nil && l.Held() == 0 && blocker != 0 && l.Position(blocker) == lane.Parked {
+	if l := o.lanes.all[it.ref.Lane]; l != nil && !l.announced && blocker != 0 && l.Position(blocker) == lane.Parked {
+		l.announced = true
 		// The first behind a dead letter makes a case of it. Those behind a retry wait for a moment, and would only be noise.
 		steps = append(steps, step{kind: stepAudit, audit: streams.AuditEntry{
 			Action: "held", Function: o.fn.Name, Sequence: it.ref.Sequence, Cycle: it.cycle, By: advisories.ByOwner, At: now,
@@ -78,7 +79,7 @@ func (o *owner) release(ctx context.Context, ref streams.Ref) {
 			it.history.Records = nil
 		}
 		it.span = o.releaseSpans(it, held)
-		return planRelease(copied, held), nil
+		return planRelease(ref, copied, held), nil
 	}
 	o.carry(ctx, &work{ref: ref, it: it, steps: []step{{kind: stepPrepare, prepare: read}}, then: func() {
 		if gone {
@@ -86,7 +87,5 @@ func (o *owner) release(ctx context.Context, ref streams.Ref) {
 			return
 		}
 		o.metrics.release(o.fn.Name)
-		it.phase, it.since, it.due = waiting, time.Now(), it.history.Due
-		o.tell(ref, lane.ReleasedNow)
 	}})
 }

@@ -35,6 +35,8 @@ type keptLane struct {
 	blocked  bool   // it is counted as blocked
 	held     int    // as counted
 	breached bool   // its hold is over a limit, and that has been said
+	// announced says that the audit knows of its hold behind a dead letter.
+	announced bool
 	// holdingSince is when something began to be held without a break; unknown (zero) for a hold that an earlier life began.
 	holdingSince time.Time
 	blocking     blocking
@@ -85,7 +87,7 @@ func (ls *lanes) settle(l *keptLane) {
 			l.holdingSince = time.Now()
 		}
 		if held == 0 {
-			l.holdingSince, l.breached = time.Time{}, false
+			l.holdingSince, l.breached, l.announced = time.Time{}, false, false
 		}
 		ls.held += held - l.held
 		l.held, ls.changed = held, true
@@ -141,7 +143,7 @@ func (o *owner) openLanes() {
 	for _, l := range o.lanes.all {
 		o.lanes.step(l, lane.Cursor(o.cursor))
 		o.lanes.settle(l)
-		l.holdingSince = time.Time{} // it began in an earlier life
+		l.holdingSince, l.announced = time.Time{}, l.Held() > 0 // it began in an earlier life
 	}
 }
 

@@ -82,9 +82,12 @@ func (o *owner) park(ctx context.Context, it *item, cause advisories.Cause, by s
 	var report advisories.Report
 	o.prepare(ctx, it, func(c streams.Copy) []step {
 		return []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
-			records, err := o.store.Records(ctx, o.fn.Name, it.ref.Sequence)
-			if err != nil {
-				return nil, err
+			records := []streams.Record{it.history.Last}
+			if !it.sole {
+				var err error
+				if records, err = o.store.Records(ctx, o.fn.Name, it.ref.Sequence); err != nil {
+					return nil, err
+				}
 			}
 			if err := o.origin(ctx, it); err != nil {
 				return nil, err
@@ -152,6 +155,7 @@ func (o *owner) onNotice(ctx context.Context, n notice) {
 // giveBack returns deliveries that were used up without an attempt: a durable record first, then the copy is written anew.
 func (o *owner) giveBack(ctx context.Context, it *item) {
 	now := time.Now().UTC()
+	it.sole = false
 	r := streams.Record{
 		Function: o.fn.Name, Sequence: it.ref.Sequence, Kind: streams.RecordGivenBack, Cycle: it.cycle, Attempt: it.attempts(),
 		Started: now, Ended: now, Boot: o.ledger.Boot(),

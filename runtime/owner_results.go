@@ -64,6 +64,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 // alone tells the next process how to go on.
 func (o *owner) failed(ctx context.Context, it *item, r streams.Record) {
 	r = r.Bounded() // the history keeps the last one in memory
+	it.sole = it.retry == 0 && !it.recorded && it.attempts() == 0 && it.ref.Sequence > o.replayed
 	it.history.Add(r)
 	o.do(ctx, it, []step{{kind: stepRecord, record: r}}, func() {
 		o.endSlot(it)

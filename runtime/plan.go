@@ -56,7 +56,7 @@ func planDone(it *item, e ended) []step {
 	if it.retry == 0 && !it.recorded {
 		return settle(it)
 	}
-	return append([]step{{kind: stepRecord, record: e.final(it, streams.RecordDelivered)}}, settle(it)...)
+	return append([]step{{kind: stepAside}, {kind: stepRecord, record: e.final(it, streams.RecordDelivered)}}, settle(it)...)
 }
 
 // planDiscarded settles an event that its handler dropped on purpose.
@@ -73,7 +73,7 @@ func settle(it *item) []step {
 	if it.retry == 0 {
 		return []step{{kind: stepMark}, {kind: stepAck, msg: it.msg}}
 	}
-	return []step{{kind: stepLeave, msg: it.msg}}
+	return []step{{kind: stepLeave, msg: it.msg, sequence: it.retry}}
 }
 
 // planRetry moves an event whose first attempt failed to RETRY. it already counts the attempt. The copy's first delivery stands for
@@ -90,6 +90,7 @@ func planHold(it *item, source string, r streams.Record, span spanRef) []step {
 		c.Extra = map[string]string{holdSpanHeader: h}
 	}
 	return []step{
+		{kind: stepAside},
 		{kind: stepRecord, record: r},
 		{kind: stepPlace, place: streams.InHeld, copy: c},
 		{kind: stepMark},
@@ -98,9 +99,11 @@ func planHold(it *item, source string, r streams.Record, span spanRef) []step {
 }
 
 // planRelease moves an event from HELD to RETRY, where its first delivery stands for its first attempt.
-func planRelease(c streams.Copy, held streams.Message) []step {
+func planRelease(ref streams.Ref, c streams.Copy, held streams.Message) []step {
 	return []step{
 		{kind: stepPlace, place: streams.InRetry, copy: c},
+		{kind: stepWait, ref: ref, tell: lane.ReleasedNow},
+		{kind: stepAside}, // an attempt may begin, but not end, before the copy in HELD is deleted
 		{kind: stepDelete, stream: held.Stream, sequence: held.Sequence},
 	}
 }
@@ -127,7 +130,8 @@ func planRedrive(ref streams.Ref, letter streams.Message, decision streams.Messa
 		}},
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
 		{kind: stepPlace, place: streams.InRetry, copy: c},
-		{kind: stepTell, ref: ref, tell: lane.Redrive}, // at once: RETRY delivers it whatever becomes of the rest
+		{kind: stepWait, ref: ref, tell: lane.Redrive}, // at once: RETRY delivers it whatever becomes of the rest
+		{kind: stepAside},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
 	}

@@ -22,10 +22,12 @@ const (
 	stepRewrite                 // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
 	stepMark                    // mark the source sequence as settled in the ledger
 	stepAck                     // acknowledge the delivery of the source stream
-	stepLeave                   // remove the copy in RETRY
+	stepLeave                   // remove the copy in RETRY; its item is finished after that
 	stepDelete                  // delete one message by its sequence
 	stepReplace                 // write a copy over the one with a sequence
 	stepTell                    // tell the event's lane; nothing is stored
+	stepWait                    // the event waits in RETRY from here on, as its lane is told; nothing is stored
+	stepAside                   // what follows is applied beside the owner, as far as it only stores
 	stepPrepare                 // read what the rest of the plan depends on, and put that in its place
 )
 
@@ -39,7 +41,7 @@ type step struct {
 	msg      jetstream.Msg
 	stream   string
 	sequence uint64
-	ref      streams.Ref // of stepTell
+	ref      streams.Ref // of stepTell and stepWait
 	tell     func(uint64) lane.Input
 	prepare  func(context.Context) ([]step, error)
 }
@@ -69,19 +71,36 @@ func (w *work) pause() time.Duration {
 // can be as long as what is held, and must not keep other keys waiting.
 const stretch = 64
 
-// apply does what remains of w; done is false when w must be kept: a step failed, or there are many.
-func (o *owner) apply(ctx context.Context, w *work) (done bool) {
+// progress is how far a work has come.
+type progress int
+
+const (
+	applied  progress = iota
+	kept              // a step failed, or there are many
+	departed          // it is applied beside the owner
+)
+
+// apply does what remains of w.
+func (o *owner) apply(ctx context.Context, w *work) progress {
 	for n := 0; len(w.steps) > 0; n++ {
 		if n == stretch {
 			w.next = time.Now()
-			return false
+			o.stalled = append(o.stalled, w)
+			o.wake(w.next)
+			return kept
+		}
+		if w.steps[0].kind == stepAside {
+			w.steps = w.steps[1:]
+			if o.stopping {
+				continue
+			}
+			o.depart(ctx, w)
+			return departed
 		}
 		more, err := o.step(ctx, w, w.steps[0])
 		if err != nil {
-			w.failed++
-			w.next = time.Now().Add(w.pause())
-			o.stepFailed(w, err)
-			return false
+			o.keep(w, err)
+			return kept
 		}
 		if more != nil {
 			w.steps = append(more, w.steps[1:]...)
@@ -92,7 +111,22 @@ func (o *owner) apply(ctx context.Context, w *work) (done bool) {
 	if w.then != nil {
 		w.then()
 	}
-	return true
+	return applied
+}
+
+// mine reports whether nobody else has taken the event of w in hand: what stood in RETRY without an answer may have been delivered since.
+func (o *owner) mine(w *work) bool {
+	it := o.items[w.ref.Sequence]
+	return it == nil || it == w.it
+}
+
+// keep repeats later what could not be stored.
+func (o *owner) keep(w *work, err error) {
+	w.failed++
+	w.next = time.Now().Add(w.pause())
+	o.stepFailed(w, err)
+	o.stalled = append(o.stalled, w)
+	o.wake(w.next)
 }
 
 // replace writes a copy over the one that a plan has read. Where another message stands by now it may be this very copy, written by a try whose
@@ -119,14 +153,13 @@ func (o *owner) step(ctx context.Context, w *work, s step) (more []step, err err
 }
 
 func (o *owner) change(ctx context.Context, w *work, s step) error {
+	if s.stores() {
+		return o.put(ctx, w.ref, s)
+	}
 	switch s.kind {
-	case stepRecord:
-		return o.store.Append(ctx, s.record)
-	case stepAudit:
-		return o.store.Audit(ctx, s.audit)
 	case stepPlace:
 		placed, err := o.store.Place(ctx, s.place, w.ref, s.copy)
-		if err == nil && s.place == streams.InRetry && w.it != nil && !placed.Stale {
+		if err == nil && w.it != nil && !placed.Stale && o.mine(w) {
 			o.standsInRetry(w.it, placed.Sequence)
 		}
 		return err
@@ -146,6 +179,13 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 	case stepTell:
 		o.tell(s.ref, s.tell)
 		return nil
+	case stepWait:
+		if w.it != nil && o.mine(w) {
+			o.items[w.ref.Sequence] = w.it
+			w.it.phase, w.it.since, w.it.due = waiting, time.Now(), w.it.history.Due
+		}
+		o.tell(s.ref, s.tell)
+		return nil
 	case stepMark:
 		var err error
 		o.store.Gated("mark", func() { err = o.ledger.Mark(w.ref.Sequence) })
@@ -156,15 +196,6 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 	case stepAck:
 		o.store.Ack(s.msg)
 		return nil
-	case stepLeave:
-		if w.it.retry == 0 {
-			return nil
-		}
-		err := o.store.AckGone(ctx, streams.RetryStream, w.it.retry, s.msg)
-		if err == nil {
-			o.leftRetry(w.it)
-		}
-		return err
 	default:
 		return o.store.Delete(ctx, s.stream, s.sequence)
 	}

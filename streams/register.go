@@ -138,14 +138,24 @@ func (s *Store) Replace(ctx context.Context, place Place, ref Ref, c Copy, expec
 func (s *Store) maxCopy() int { return int(s.limits.MaxPayload) - 4<<10 }
 
 func (s *Store) write(ctx context.Context, place Place, ref Ref, m *nats.Msg, expect uint64) (sequence uint64, err error) {
+	stream := place.Stream(ref.Function)
 	err = s.do(ctx, "place "+place.String(), func(ctx context.Context) error {
-		if place == InDeadLetters {
-			if err := s.ensureDeadLetters(ctx, ref.Function); err != nil {
-				return err
+		for {
+			known := true
+			if place == InDeadLetters {
+				if known, err = s.ensureDeadLetters(ctx, ref.Function); err != nil {
+					return err
+				}
 			}
+			sequence, err = s.publish(ctx, m, jetstream.WithExpectStream(stream), jetstream.WithExpectLastSequencePerSubject(expect))
+			if _, answered := errors.AsType[*jetstream.APIError](err); place == InDeadLetters && err != nil && !answered {
+				s.forget(stream)
+				if known && errors.Is(err, jetstream.ErrNoStreamResponse) {
+					continue
+				}
+			}
+			return err
 		}
-		sequence, err = s.publish(ctx, m, jetstream.WithExpectStream(place.Stream(ref.Function)), jetstream.WithExpectLastSequencePerSubject(expect))
-		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("%s: %s: %w", place.Stream(ref.Function), ref.ID(), err)
@@ -190,14 +200,21 @@ func publishError(err error) error {
 	return err
 }
 
-// ensureDeadLetters makes a function's dead-letter stream; it is asked for before every write, because somebody may have deleted
-// it by hand since the last one, and a write to a subject without a stream is only a missing answer.
-func (s *Store) ensureDeadLetters(ctx context.Context, function string) error {
-	_, err := s.node.JetStream().CreateStream(ctx, deadLetters(function))
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return nil
+// ensureDeadLetters makes a function's dead-letter stream, unless it is known: asking costs as much as ten writes. Somebody may have deleted
+// it by hand since it was known; a write to a subject without a stream is only a missing answer, and after one the stream is not known any more.
+func (s *Store) ensureDeadLetters(ctx context.Context, function string) (known bool, err error) {
+	js, name := s.node.JetStream(), DeadLetterStream(function)
+	if s.known(js, name) != nil {
+		return true, nil
 	}
-	return err
+	st, err := js.CreateStream(ctx, deadLetters(function))
+	switch {
+	case err == nil:
+		s.learn(js, name, st)
+	case !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
+		return false, err
+	}
+	return false, nil
 }
 
 // Delete removes one message by its sequence; one that is gone already is fine.

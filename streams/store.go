@@ -175,25 +175,32 @@ func (s *Store) read(ctx context.Context, name string, f func(jetstream.Stream) 
 // stream returns a handle without asking the server for the stream's state: each read would pay a round trip.
 func (s *Store) stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	js := s.node.JetStream()
-	s.mu.Lock()
-	if s.js != js { // the node was restarted: its old client is gone
-		s.js, s.streams = js, map[string]jetstream.Stream{}
-	}
-	st, ok := s.streams[name]
-	s.mu.Unlock()
-	if ok {
+	if st := s.known(js, name); st != nil {
 		return st, nil
 	}
 	st, err := js.Stream(ctx, name)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.learn(js, name, st)
 	}
+	return st, err
+}
+
+// known returns the handle of a stream that has been seen on this server, nil for any other.
+func (s *Store) known(js jetstream.JetStream, name string) jetstream.Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.js != js { // the node was restarted: its old client is gone
+		s.js, s.streams = js, map[string]jetstream.Stream{}
+	}
+	return s.streams[name]
+}
+
+func (s *Store) learn(js jetstream.JetStream, name string, st jetstream.Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.js == js {
 		s.streams[name] = st
 	}
-	return st, nil
 }
 
 func (s *Store) forget(name string) {
