@@ -97,3 +97,18 @@ func TestADeadLetterThatCannotBeRemoved(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEventThatExpiredBlocksNobodyAtOnce: its key goes on in the same life, and not only when the next one looks what stands.
+func TestAnEventThatExpiredBlocksNobodyAtOnce(t *testing.T) {
+	ordered(t, functions.Function{}, parkOnce(""), func(t *testing.T, w *world, l *life) {
+		e := newEvent("a1")
+		e.SetExtension("partitionkey", "a")
+		e.SetExtension("expirytime", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+		l.sendEvent(e)
+		l.sendKeyed("a2")
+		time.Sleep(time.Second)
+		l.sendKeyed("a3")
+		time.Sleep(time.Second)
+		wantOrder(t, "attempted", w.began(), "a2", "a3")
+	})
+}

@@ -191,6 +191,19 @@ func TestADecisionThatCannotBeStoredKeepsItsLaneWaiting(t *testing.T) {
 					t.Errorf("got %+v, want nothing held", a)
 				}
 				l.nothingPending()
+				records, err := l.store.Records(t.Context(), "f", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				decided := 0
+				for _, r := range records {
+					if r.Kind == streams.RecordRedriven || r.Kind == streams.RecordDiscarded || r.Kind == streams.RecordReleased {
+						decided++
+					}
+				}
+				if decided != 1 {
+					t.Errorf("got the decision recorded %d times, want once, however often it was delivered", decided)
+				}
 			})
 		})
 	}
