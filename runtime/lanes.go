@@ -182,6 +182,13 @@ func (v laneView) state() string {
 // laneOf turns a view into its form for people.
 func (h *host) laneOf(ctx context.Context, function string, v laneView) (client.Lane, error) {
 	l := client.Lane{Function: function, Key: v.key, Lane: v.token, State: v.state(), Held: v.held, Events: v.events, HeldSince: v.heldSince}
+	if v.held > 0 && v.heldSince.IsZero() { // an earlier life began to hold
+		m, err := h.store.Next(ctx, streams.HeldStream, 1, streams.InHeld.LaneFilter(function, v.token))
+		if err != nil && !errors.Is(err, streams.ErrNotFound) {
+			return client.Lane{}, err
+		}
+		l.HeldSince = m.Time
+	}
 	if v.blocker != 0 {
 		ref := streams.Ref{Function: function, Lane: v.token, Sequence: v.blocker}
 		l.Blocker = &client.LaneEvent{ID: ref.ID(), Sequence: v.blocker, State: blockerState(v.at)}

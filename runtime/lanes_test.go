@@ -201,6 +201,10 @@ func TestALaneShowsWhatIsHeldInIt(t *testing.T) {
 				e.HeldAt = time.Time{}
 			}
 		}
+		if got.HeldSince.Sub(at).Abs() > time.Minute { // no owner of this life saw it begin
+			t.Errorf("got held since %s, want about %s", got.HeldSince, at)
+		}
+		got.HeldSince = time.Time{}
 		want := client.LaneDetail{
 			Lane: client.Lane{Function: "f", Key: "k", Lane: "k", State: "blocked", Blocker: &client.LaneEvent{ID: "f/2", Sequence: 2, State: "parked"}, Held: 4, Events: 5},
 			Tail: []client.HeldEvent{

@@ -138,18 +138,16 @@ func (r *Runtime) deadLetter(ctx context.Context, function string, sequence uint
 	if err != nil {
 		return client.DeadLetterDetail{}, err
 	}
-	missing := newProblem(client.NotFound, "dead letter %s/%d: not found", function, sequence).
-		WithHint("`siding dlq ls --function %s` lists those that stand", function)
 	ref, err := h.store.Find(ctx, streams.InDeadLetters, function, sequence)
 	if errors.Is(err, streams.ErrNotFound) {
-		return client.DeadLetterDetail{}, missing
+		return client.DeadLetterDetail{}, h.noLetterToShow(ctx, function, sequence)
 	}
 	if err != nil {
 		return client.DeadLetterDetail{}, err
 	}
 	m, err := h.store.Last(ctx, streams.DeadLetterStream(function), streams.InDeadLetters.Subject(ref))
 	if errors.Is(err, streams.ErrNotFound) {
-		return client.DeadLetterDetail{}, missing
+		return client.DeadLetterDetail{}, h.noLetterToShow(ctx, function, sequence)
 	}
 	if err != nil {
 		return client.DeadLetterDetail{}, err
@@ -194,6 +192,20 @@ func (h *host) tailOf(ctx context.Context, ref streams.Ref) (int, []client.HeldE
 	}
 	tail, err := h.heldAbove(ctx, reader, ref.Function, ref.Lane, ref.Sequence)
 	return v.held, tail, err
+}
+
+// noLetterToShow is the problem that a dead letter does not stand, with what was decided about it if anything was.
+func (h *host) noLetterToShow(ctx context.Context, function string, sequence uint64) error {
+	records, err := h.store.Records(ctx, function, sequence)
+	if err != nil {
+		return err
+	}
+	text := ""
+	if first := decidedBefore(records); first != "" {
+		text = " any more: it was " + first
+	}
+	return newProblem(client.NotFound, "dead letter %s/%d: not found%s", function, sequence, text).
+		WithHint("`siding dlq ls --function %s` lists those that stand", function)
 }
 
 // contentOf shows an event's attributes and data; what is no event shows its headers and raw bytes.
