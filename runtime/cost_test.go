@@ -30,17 +30,25 @@ func costSize(n int) int {
 	return n
 }
 
-// ratio states a ratio and, unless the race detector watches, holds it against its bar.
-func ratio(t *testing.T, name string, got float64, within func(got, bar float64) bool, bar float64) {
+// ratio states a ratio and, unless the race detector watches, holds it against its bar. SIDING_COST_SLACK widens the bars by a factor, for
+// machines that have something else to do as well.
+func ratio(t *testing.T, name string, got float64, within func(got, bar, slack float64) bool, bar float64) {
 	t.Helper()
 	t.Attr(name, fmt.Sprintf("%.2f (bar %.2f)", got, bar))
-	if !underRace() && !within(got, bar) {
-		t.Errorf("%s: got %.2f, bar %.2f", name, got, bar)
+	slack := 1.0
+	if s := os.Getenv("SIDING_COST_SLACK"); s != "" {
+		var err error
+		if slack, err = strconv.ParseFloat(s, 64); err != nil || slack < 1 {
+			t.Fatalf("SIDING_COST_SLACK=%s: not a factor of 1 or more", s)
+		}
+	}
+	if !underRace() && !within(got, bar, slack) {
+		t.Errorf("%s: got %.2f, bar %.2f, slack %.2f", name, got, bar, slack)
 	}
 }
 
-func atLeast(got, bar float64) bool { return got >= bar }
-func atMost(got, bar float64) bool  { return got <= bar }
+func atLeast(got, bar, slack float64) bool { return got >= bar/slack }
+func atMost(got, bar, slack float64) bool  { return got <= bar*slack }
 
 // keyed is the header of an event with an ordering key.
 func keyed(id int, key string) nats.Header {
