@@ -175,6 +175,9 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 		return client.Decided{}, err
 	}
 	letter, err := h.store.Last(ctx, streams.DeadLetterStream(d.Function), streams.InDeadLetters.Subject(ref))
+	if errors.Is(err, streams.ErrNotFound) { // somebody else was faster
+		return client.Decided{}, h.noLetter(ctx, d)
+	}
 	if err != nil {
 		return client.Decided{}, err
 	}

@@ -22,7 +22,9 @@ func TestAHandlerThatHangsKeepsItsLaneUntilItReturns(t *testing.T) {
 		return nil
 	}, func(t *testing.T, w *world, l *life) {
 		back = make(chan struct{}) // of the bubble
-		l.sendKeyed("a1", "a2", "b1")
+		l.sendKeyed("a1", "a2")
+		time.Sleep(time.Second)
+		l.sendKeyed("b1")
 		time.Sleep(time.Minute)
 		if a := l.account("f"); a.Parked != 1 || a.Delivered != 1 {
 			t.Fatalf("got %+v, want a1 parked as stuck and b1 delivered", a)
@@ -51,7 +53,9 @@ func TestAnOwnerThatStartsAgainWaitsForTheHandlersOfTheOneBefore(t *testing.T) {
 		return nil
 	}, func(t *testing.T, w *world, l *life) {
 		back = make(chan struct{})
-		l.sendKeyed("a1", "a2", "b1")
+		l.sendKeyed("a1", "a2")
+		time.Sleep(time.Second)
+		l.sendKeyed("b1")
 		time.Sleep(time.Second)
 		if err := l.store.JetStream().DeleteConsumer(t.Context(), streams.EventsStream, "f"); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,11 +54,11 @@ func TestADecisionAboutAHangingEventWaitsForItsHandler(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w, h := newWorld(t), &hanging{back: make(chan struct{})}
 					defer h.letGo()
-					var deciding bool
-					ops := 0
-					gate := func(op string) { // on the owner's goroutine, from when deciding is set
-						if deciding && !strings.HasPrefix(op, "ack") {
-							if ops++; ops == stage {
+					var deciding atomic.Bool
+					var ops atomic.Int64
+					gate := func(op string) {
+						if deciding.Load() && !strings.HasPrefix(op, "ack") {
+							if ops.Add(1) == int64(stage) {
 								h.letGo()
 								time.Sleep(time.Millisecond) // it returns before the next operation
 							}
@@ -82,7 +83,7 @@ func TestADecisionAboutAHangingEventWaitsForItsHandler(t *testing.T) {
 						time.Sleep(time.Second)
 						hangs("after it has returned", "a1")
 					}
-					if err := l.host.owner("f").call(t.Context(), func() { deciding = true }); err != nil {
+					if err := l.host.owner("f").call(t.Context(), func() { deciding.Store(true) }); err != nil {
 						t.Fatal(err)
 					}
 					outside.state(1, streams.Decision{Action: c.action, Tail: c.tail, Through: 4})

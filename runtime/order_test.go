@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -153,12 +154,12 @@ func TestABurstGoesOnForOtherKeysAndStopsBehindAFailure(t *testing.T) {
 	ordered(t, functions.Function{Retry: every(time.Minute)}, failTimes("a2", 1), func(t *testing.T, w *world, l *life) {
 		l.sendKeyed("a1", "a2", "a3", "b1")
 		time.Sleep(30 * time.Second)
-		wantOrder(t, "delivered at first", w.order(), "a1", "b1")
+		wantOrder(t, "delivered at first", slices.Sorted(slices.Values(w.order())), "a1", "b1") // keys do not wait for each other
 		if n := len(w.calls("a3")); n != 0 {
 			t.Errorf("a3 was attempted %d times behind a2, want 0", n)
 		}
 		l.settle("f")
-		wantOrder(t, "delivered", w.order(), "a1", "b1", "a2", "a3")
+		wantOrder(t, "delivered", w.order()[2:], "a2", "a3")
 	})
 }
 
