@@ -112,7 +112,7 @@ func TestTheLifeOfAnEventIsOneTraceAtTheCollector(t *testing.T) {
 		})
 		return spans
 	}
-	await(map[string]int{"publish": 1, "process f": 3, "park": 1})
+	await(map[string]int{"publish": 1, "process f": 3, "backoff": 2, "park": 1})
 	if err := os.WriteFile(repaired, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +120,16 @@ func TestTheLifeOfAnEventIsOneTraceAtTheCollector(t *testing.T) {
 	p.kill()
 	p = program.start(t)
 	ask[[]decided](t, p, "dlq", "redrive", letters[0].ID, "--reason", "repaired", "--yes")
-	spans := await(map[string]int{"publish": 1, "process f": 4, "park": 1, "redrive": 1})
+	spans := await(map[string]int{"publish": 1, "process f": 4, "backoff": 2, "park": 1, "parked": 1, "redrive": 1})
 
 	trace, previous := hex.EncodeToString(spans[0].GetTraceId()), ""
 	attempts := []string{}
 	for _, span := range spans {
 		if got := hex.EncodeToString(span.GetTraceId()); got != trace {
 			t.Errorf("span %s: got the trace %s, want %s of %s", span.GetName(), got, trace, spans[0].GetName())
+		}
+		if span.GetName() == "backoff" || span.GetName() == "parked" {
+			continue // a wait, drawn between what it is about
 		}
 		if previous != "" && span.GetName() != "publish" {
 			linked := ""
