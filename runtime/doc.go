@@ -14,7 +14,9 @@
 //
 // Each function has one owner, and the owner is one goroutine. It takes deliveries from three consumers (its source stream, RETRY,
 // DECISIONS), advisories, results of attempts and timers, decides by pure plans (plan.go) and applies their steps one after the
-// other (step.go). Nobody else writes the function's streams while it is hosted. Workers run handlers and touch nothing else.
+// other (step.go). What only has to be stored it has stored beside it (owner_aside.go), by a bounded number of goroutines that it waits for when it
+// ends; the plans of one event follow each other all the same. Nobody else writes the function's streams while it is hosted. Workers run
+// handlers and touch nothing else.
 //
 //	EVENTS ──▶ lined ──▶ queued ──▶ running ──┬─ done ───▶ mark, ack
 //	             │  ▲               ▲         ├─ failed ─▶ record, RETRY, mark, ack ──▶ waiting

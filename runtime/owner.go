@@ -42,8 +42,8 @@ func defaultTiming() timing {
 // window is how many events of one function may be in memory from each of its streams.
 const window = 1024
 
-// owner runs one function. Its Run is the only goroutine that touches its items, its ledger's marks and the function's RETRY and
-// dead letters; workers, fetch loops and the advisory reader talk to it through channels.
+// owner runs one function. Its run is the only goroutine that touches its items, its lanes and its ledger's marks, and that decides what is
+// written for the function; workers, fetch loops, the advisory reader and what is stored beside it talk to it through channels.
 type owner struct {
 	fn       functions.Function
 	declared streams.Declared

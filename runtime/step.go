@@ -31,7 +31,7 @@ const (
 	stepPrepare                 // read what the rest of the plan depends on, and put that in its place
 )
 
-// step is one change, as data. Plans are lists of them; the owner alone applies them, in order.
+// step is one change, as data. Plans are lists of them. The owner applies them in order, or has that done beside it; see aside.
 type step struct {
 	kind     stepKind
 	record   streams.Record
