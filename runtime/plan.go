@@ -103,7 +103,7 @@ func planRelease(ref streams.Ref, c streams.Copy, held streams.Message) []step {
 	return []step{
 		{kind: stepPlace, place: streams.InRetry, copy: c},
 		{kind: stepWait, ref: ref, tell: lane.ReleasedNow},
-		{kind: stepAside}, // an attempt may begin, but not end, before the copy in HELD is deleted
+		{kind: stepAside}, // the event's next work, its attempt, comes after that: it stands in one place then
 		{kind: stepDelete, stream: held.Stream, sequence: held.Sequence},
 	}
 }
@@ -130,7 +130,7 @@ func planRedrive(ref streams.Ref, letter streams.Message, decision streams.Messa
 		}},
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
 		{kind: stepPlace, place: streams.InRetry, copy: c},
-		{kind: stepWait, ref: ref, tell: lane.Redrive}, // at once: RETRY delivers it whatever becomes of the rest
+		{kind: stepWait, ref: ref, tell: lane.Redrive}, // at once: the lane must know of it before RETRY delivers it
 		{kind: stepAside},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
