@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ const (
 	RecordGivenBack RecordKind = "given_back" // deliveries that were used up without an attempt were given back
 	RecordHeld      RecordKind = "held"       // it waits behind an earlier event of its key
 	RecordRedriven  RecordKind = "redriven"   // a decision opened the next cycle
+	RecordEdited    RecordKind = "edited"     // the same, with new data
 	RecordReleased  RecordKind = "released"   // a decision let its lane go on without it, out of order
 	RecordDelivered RecordKind = "delivered"  // final: the handler succeeded off the hot path
 	RecordParked    RecordKind = "parked"     // final for this cycle: the event is a dead letter
@@ -89,24 +91,33 @@ func cutText(s string, n int) string {
 	return strings.Clone(s[:n])
 }
 
-// Append writes an attempt record. Writing the same one again (same event, cycle, attempt and kind) within the dedupe window
-// changes nothing, so a repeat after a lost answer is safe.
+// Append writes an attempt record. The same one (same event, cycle, attempt, kind and end) may be written again, as after a lost answer: who reads
+// the records gets it once. The server's own check for duplicates is not used, because it would keep an id in memory for each record.
 func (s *Store) Append(ctx context.Context, r Record) error {
 	r = r.Bounded()
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	id := fmt.Sprintf("%s/%d/%d/%d/%s/%d/%d", r.Function, r.Sequence, r.Cycle, r.Attempt, r.Kind, r.Boot, r.Ended.UnixNano())
 	m := &nats.Msg{Subject: AttemptSubject(r.Function, r.Sequence), Data: data}
 	return s.do(ctx, "record "+string(r.Kind), func(ctx context.Context) error {
-		_, err := s.node.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithExpectStream(AttemptsStream), jetstream.WithRetryAttempts(0))
+		_, err := s.node.JetStream().PublishMsg(ctx, m, jetstream.WithExpectStream(AttemptsStream), jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return fmt.Errorf("record of %s/%d: %w", r.Function, r.Sequence, publishError(err))
 		}
 		return nil
 	})
 }
+
+// again reports whether r was written before: only a repeat says the same about the same moment.
+func again(records []Record, r Record) bool {
+	return slices.ContainsFunc(records, func(b Record) bool {
+		return b.Kind == r.Kind && b.Cycle == r.Cycle && b.Attempt == r.Attempt && b.Boot == r.Boot && b.Ended.Equal(r.Ended)
+	})
+}
+
+// repeats is how far behind the first one a repeat of a record is looked for. Few can come between them: an event's works are applied in turn.
+const repeats = 16
 
 // MaxRecords bounds how many records of one event are read back: the newest ones are what decides.
 const MaxRecords = 2048
@@ -123,7 +134,7 @@ func (s *Store) Records(ctx context.Context, function string, sequence uint64) (
 		if err != nil {
 			return nil, err
 		}
-		if r, ok := readRecord(m.Data, function, sequence); ok {
+		if r, ok := readRecord(m.Data, function, sequence); ok && !again(records[max(0, len(records)-repeats):], r) {
 			records = append(records, r)
 		}
 		if len(records) == 2*MaxRecords {
@@ -158,7 +169,8 @@ func (s *Store) LastRecord(ctx context.Context, function string, sequence uint64
 	return records[len(records)-1], true, nil
 }
 
-// Recorded lists the sequences of a function that have attempt records, which are exactly those that ever left the hot path.
+// Recorded lists the sequences of a function that have attempt records, which are exactly those that ever left the hot path, with how many
+// messages each has: repeats of a record count too.
 func (s *Store) Recorded(ctx context.Context, function string) (map[uint64]uint64, error) {
 	subjects, err := s.Subjects(ctx, AttemptsStream, AttemptFilter(function))
 	if err != nil {
