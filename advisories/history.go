@@ -61,7 +61,7 @@ func (h *History) Add(r streams.Record) {
 		h.Parked = true
 	case streams.RecordDelivered, streams.RecordDiscarded, streams.RecordGone:
 		h.Final = r.Kind
-	case streams.RecordHeld, streams.RecordReleased, streams.RecordGivenBack, streams.RecordRedriven:
+	case streams.RecordHeld, streams.RecordReleased, streams.RecordGivenBack, streams.RecordRedriven, streams.RecordEdited:
 		// No attempt was made; a redrive's own cycle has opened by its number alone.
 	}
 }

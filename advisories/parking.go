@@ -236,6 +236,8 @@ func DecidedAudit(ref streams.Ref, d streams.Decision) streams.AuditEntry {
 		entry.Action = "discarded"
 	case streams.ActionRelease:
 		entry.Action, entry.Detail = "released", map[string]string{"order": "out of order"}
+	case streams.ActionEdit:
+		entry.Action, entry.Detail = "edited", map[string]string{"source": d.Source}
 	default:
 		entry.Action = "redriven"
 	}

@@ -141,6 +141,8 @@ func (s *storm) operate(ctx context.Context, t *testing.T) {
 func randomAction(random *rand.Rand, function string) (action string, tail bool) {
 	n := random.IntN(20)
 	switch {
+	case n >= 16:
+		return torture.Edit, false
 	case n == 0 && function == ordered:
 		return torture.Release, false
 	case n <= 3:
@@ -161,6 +163,11 @@ func (s *storm) decide(ctx context.Context, t *testing.T, letter deadLetter, act
 	}
 	if tail {
 		decision["tail"] = true
+	}
+	if action == torture.Edit { // of nothing: the data as they were sent
+		_, rest, _ := strings.Cut(letter.EventID, ".")
+		n, _, _ := strings.Cut(rest, ".")
+		decision["data"] = json.RawMessage(`{"n":` + n + `}`)
 	}
 	status, err := s.call(ctx, http.MethodPost, "/api/v1/dlq/"+letter.ID+"/"+action, decision, nil)
 	answer := torture.Line{What: torture.Answered, Decision: line.Decision, Outcome: torture.Unknown}

@@ -219,7 +219,7 @@ func (s *storm) report(t *testing.T, p *process, v *torture.Violation) tortureRe
 		t.Error("got no attempt that a kill interrupted: these kills prove nothing")
 	}
 	if s.form == fullForm() {
-		for _, action := range []string{torture.Redrive, torture.Discard, torture.Discard + " with tail", torture.Release} {
+		for _, action := range []string{torture.Redrive, torture.Edit, torture.Discard, torture.Discard + " with tail", torture.Release} {
 			if figures.Decisions[action][torture.Applied] == 0 {
 				t.Errorf("got no %s applied, want some: %v", action, figures.Decisions[action])
 			}

@@ -32,6 +32,9 @@ type path struct {
 
 var errNo = errors.New("no")
 
+// editedData are the data that an edit gives.
+const editedData = `{"edited": true}`
+
 // crashPaths are the ways of events. Unless a path is about order, two of its events have a key and one has none.
 func crashPaths() []path {
 	always := func(context.Context, string, functions.Attempt) error { return errNo }
@@ -48,6 +51,13 @@ func crashPaths() []path {
 	firstParks := func(ctx context.Context, id string, a functions.Attempt) error {
 		if id == "1" {
 			return untilRedriven(ctx, id, a)
+		}
+		return nil
+	}
+	// untilEdited parks the first event until its data have been edited.
+	untilEdited := func(ctx context.Context, id string, a functions.Attempt) error {
+		if data := functions.EventFrom(ctx).Data(); id == "1" && string(data) != editedData {
+			return functions.Park(fmt.Errorf("cycle %d: the data are %s", a.Cycle, data))
 		}
 		return nil
 	}
@@ -85,6 +95,7 @@ func crashPaths() []path {
 				return nil
 			}},
 		{name: "hold, redrive and release", keys: four, delivered: 4, script: firstParks, decide: client.Redrive},
+		{name: "hold, edit and release", keys: four, delivered: 4, script: untilEdited, decide: client.Edit},
 		{name: "hold, discard and release", keys: four, delivered: 3, discarded: 1, script: firstParks, decide: client.Discard},
 		{name: "a released event parks", keys: four[:3], delivered: 3, script: untilRedriven, decide: client.Redrive},
 		{name: "tail", keys: four, delivered: 1, discarded: 3, script: firstParks, decide: client.Discard, tail: true},
@@ -236,7 +247,11 @@ func (l *life) play(p path, killed <-chan struct{}) {
 					cycle := 0
 					l.w.decided(m.Header.Get("ce-id"), p)
 					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-					_, _ = l.host.decide(ctx, client.Decision{Function: "f", Sequence: ref.Sequence, Action: p.decide, Cycle: &cycle, Tail: p.tail, Reason: "test", By: "test"})
+					d := client.Decision{Function: "f", Sequence: ref.Sequence, Action: p.decide, Cycle: &cycle, Tail: p.tail, Reason: "test", By: "test"}
+					if p.decide == client.Edit {
+						d.Data = []byte(editedData)
+					}
+					_, _ = l.host.decide(ctx, d)
 					cancel()
 				}
 			}

@@ -186,6 +186,12 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 	if d.Cycle != nil {
 		decision.Cycle = *d.Cycle // a stale one is refused, and recorded, by whoever would apply it
 	}
+	if d.Action == client.Edit {
+		decision.Source, decision.Data = d.Source, append([]byte(d.Data), d.DataBase64...) // one of them
+		if err := h.checkEdit(ctx, ref, letter, decision); err != nil {
+			return client.Decided{}, err
+		}
+	}
 	decided := client.Decided{ID: ref.ID(), Action: d.Action, Cycle: decision.Cycle, At: decision.At}
 	if d.Tail { // what is accepted from now on was not decided about
 		d, err := h.store.Declared(ctx, d.Function)
@@ -222,6 +228,18 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 	return decided, nil
 }
 
+// checkEdit refuses new data that the owner would refuse too, before the edit is stated.
+func (h *host) checkEdit(ctx context.Context, ref streams.Ref, letter streams.Message, d streams.Decision) error {
+	before, err := resolved(ctx, h.store, ref, letter)
+	if err == nil {
+		_, err = h.store.Edit(before, d.Data)
+	}
+	if err != nil {
+		return fmt.Errorf("edit of %s: %w", ref.ID(), err)
+	}
+	return nil
+}
+
 // noLetter answers a decision about a dead letter that does not stand: somebody may have been first.
 func (h *host) noLetter(ctx context.Context, d client.Decision) error {
 	ref := streams.Ref{Function: d.Function, Sequence: d.Sequence}
@@ -247,10 +265,7 @@ func (h *host) state(ctx context.Context, ref streams.Ref, d streams.Decision) e
 // has what is held behind it.
 func (h *host) decideOrphan(ctx context.Context, ref streams.Ref, d streams.Decision, decided client.Decided, stands int) (client.Decided, error) {
 	if d.Action != streams.ActionDiscard {
-		what := "redriven"
-		if d.Action == client.Release {
-			what = "released"
-		}
+		what := map[string]string{client.Redrive: "redriven", client.Edit: "edited", client.Release: "released"}[d.Action]
 		return client.Decided{}, newProblem(client.Refused, "function %s is not hosted here, so nothing can be %s", ref.Function, what).
 			WithHint("start a node that hosts %s, or end the dead letter with `siding dlq discard %s`", ref.Function, ref.ID())
 	}

@@ -119,6 +119,7 @@ func newHTTPHandler(b backend, opts httpOptions) http.Handler {
 	secured("/api/v1/dlq/tail", methods{get: a.tail})
 	secured("/api/v1/dlq/{function}/{sequence}", methods{get: a.deadLetter})
 	secured("/api/v1/dlq/{function}/{sequence}/redrive", methods{post: a.decide(client.Redrive)})
+	secured("/api/v1/dlq/{function}/{sequence}/edit", methods{post: a.decide(client.Edit)})
 	secured("/api/v1/dlq/{function}/{sequence}/discard", methods{post: a.decide(client.Discard)})
 	secured("/api/v1/dlq/{function}/{sequence}/release", methods{post: a.decide(client.Release)})
 	secured("/api/v1/lanes", methods{get: a.lanes})

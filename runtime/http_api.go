@@ -17,6 +17,9 @@ import (
 // maxFormBody bounds what a person may write: a reason, and a key.
 const maxFormBody = 64 << 10
 
+// maxEditBody bounds an edit: the data of an event of the largest size, as base64.
+const maxEditBody = 2 << 20
+
 // api serves /api/v1 and /readyz.
 type api struct {
 	backend backend
@@ -212,11 +215,11 @@ func deadLetterID(r *http.Request) (string, uint64, error) {
 // readForm reads the body of a call that changes something; what names it in
 // errors. It insists on the JSON content type: a page that a browser shows
 // cannot send that to a node without being asked.
-func readForm(w http.ResponseWriter, r *http.Request, what string, into any) error {
+func readForm(w http.ResponseWriter, r *http.Request, what string, limit int64, into any) error {
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
 		return newProblem(client.UnsupportedMedia, "%s is application/json", what)
 	}
-	body, err := readBody(w, r, maxFormBody)
+	body, err := readBody(w, r, limit)
 	if err != nil {
 		return err
 	}
@@ -235,7 +238,11 @@ func readDecision(w http.ResponseWriter, r *http.Request, action string) (client
 		return client.Decision{}, err
 	}
 	d := client.Decision{Function: function, Sequence: sequence, Action: action}
-	if err := readForm(w, r, "a decision", &d); err != nil {
+	limit := int64(maxFormBody)
+	if action == client.Edit {
+		limit = maxEditBody
+	}
+	if err := readForm(w, r, "a decision", limit, &d); err != nil {
 		return client.Decision{}, err
 	}
 	switch {
@@ -247,6 +254,15 @@ func readDecision(w http.ResponseWriter, r *http.Request, action string) (client
 	case action == client.Release && strings.TrimSpace(d.Reason) == "":
 		return client.Decision{}, newProblem(client.Usage, "release %s/%d: no reason", function, sequence).
 			WithHint("say why: what is held behind it goes on out of order")
+	case action == client.Edit && (len(d.Data) == 0) == (len(d.DataBase64) == 0):
+		return client.Decision{}, newProblem(client.Usage, "edit %s/%d: one of data and data_base64 is needed", function, sequence).
+			WithHint("give the event's new data, whole")
+	case action == client.Edit && strings.TrimSpace(d.Reason) == "":
+		return client.Decision{}, newProblem(client.Usage, "edit %s/%d: no reason", function, sequence).
+			WithHint("say why: the event says something else from here on")
+	case action != client.Edit && (len(d.Data) > 0 || len(d.DataBase64) > 0 || d.Source != ""):
+		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: only an edit has data", action, function, sequence).
+			WithHint("use edit, or leave them out")
 	case d.Tail && action != client.Discard:
 		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: only a discard takes the tail along", action, function, sequence).
 			WithHint("leave tail out: what is held behind it goes on in order")

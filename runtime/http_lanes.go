@@ -106,7 +106,7 @@ func checkKey(key, hint string) error {
 // readPause reads what a person wants of a lane.
 func readPause(w http.ResponseWriter, r *http.Request) (client.PauseRequest, error) {
 	p := client.PauseRequest{Function: r.PathValue("function")}
-	if err := readForm(w, r, "a request about a lane", &p); err != nil {
+	if err := readForm(w, r, "a request about a lane", maxFormBody, &p); err != nil {
 		return client.PauseRequest{}, err
 	}
 	if p.Function != r.PathValue("function") {

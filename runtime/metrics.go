@@ -224,7 +224,7 @@ func (m *metrics) decision(function, action, result string) {
 		function = otherLabel
 	}
 	m.decisions.WithLabelValues(function,
-		closedLabel(action, streams.ActionRedrive, streams.ActionDiscard, streams.ActionRelease),
+		closedLabel(action, streams.ActionRedrive, streams.ActionEdit, streams.ActionDiscard, streams.ActionRelease),
 		closedLabel(result, "applied", "conflict", "refused", "error")).Inc()
 }
 

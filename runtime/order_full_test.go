@@ -155,7 +155,7 @@ func TestADecisionThatCannotBeStoredKeepsItsLaneWaiting(t *testing.T) {
 		at       int      // how many of them before there is room again
 	}{
 		{redrive, streams.AttemptsStream, []string{"a1", "a2", "a3", "a4"}, 0},
-		{redrive, streams.AuditStream, []string{"a1", "a2", "a3", "a4"}, 0},
+		{redrive, streams.AuditStream, []string{"a1", "a2", "a3", "a4"}, 1}, // it is attempted, and its end waits
 		{redrive, streams.RetryStream, []string{"a1", "a2", "a3", "a4"}, 0},
 		{redrive, streams.HeldStream, []string{"a1", "a2", "a3", "a4"}, 3}, // a4 is on its way there
 		{discard, streams.AttemptsStream, []string{"a2", "a3", "a4"}, 0},

@@ -77,7 +77,7 @@ func (o *owner) planDecision(ctx context.Context, w *work, m streams.Message, d 
 	if err != nil {
 		return nil, decisionResult{}, err
 	}
-	stands := streams.ReadCopy(letter.Header, nil)
+	stands := streams.ReadCopy(letter.Header, letter.Data)
 	if stands.Cycle != d.Cycle {
 		return o.planAfterwards(ctx, ref, m, d, fmt.Sprintf("the dead letter stands at cycle %d, not %d", stands.Cycle, d.Cycle))
 	}
@@ -101,33 +101,42 @@ func (o *owner) planDecision(ctx context.Context, w *work, m streams.Message, d 
 		it.event = e
 	}
 	traced := o.traced(it)
-	var name string
+	var span spanRef
 	var steps []step
 	switch d.Action {
-	case streams.ActionRedrive:
+	case streams.ActionRedrive, streams.ActionEdit:
+		c, audit := stands, advisories.DecidedAudit(ref, d)
+		if d.Action == streams.ActionEdit {
+			var why string
+			var err error
+			if c, audit, why, err = o.edit(ctx, ref, letter, d); err != nil {
+				return nil, decisionResult{}, err
+			}
+			if why != "" {
+				steps, r := o.refuse(ref, m, d, why)
+				return steps, r, nil
+			}
+		}
 		traced.Cycle++
-		name, steps = spanRedrive, planRedrive(ref, letter, m, d)
+		span = o.decisionSpans(traced, spanRedrive, letter, d)
+		steps = planRedrive(ref, c, letter, m, d, audit, span)
 	case streams.ActionRelease:
 		report, err := advisories.ReadReport(letter)
 		if err != nil {
 			steps, r := o.refuse(ref, m, d, err.Error())
 			return steps, r, nil
 		}
-		name, steps = spanRelease, planPass(ref, letter, report, m, d)
+		span = o.decisionSpans(traced, spanRelease, letter, d)
+		steps = planPass(ref, letter, report, m, d, span)
 	default:
-		name, steps = spanDiscard, planDiscard(ref, letter, m, d)
+		span = o.decisionSpans(traced, spanDiscard, letter, d)
+		steps = planDiscard(ref, letter, m, d, span)
 		if d.Tail && o.blocks(letter) {
 			steps = append(o.planTail(ref, d), steps...)
 		}
 	}
-	span := o.decisionSpans(traced, name, letter, d)
-	for i := range steps {
-		if steps[i].kind == stepRecord && steps[i].record.Sequence == ref.Sequence {
-			steps[i].record.TraceID, steps[i].record.SpanID = span.TraceID, span.SpanID
-		}
-	}
 	o.freedBy(ref, span)
-	if d.Action == streams.ActionRedrive && o.items[ref.Sequence] == nil {
+	if traced.Cycle > d.Cycle && o.items[ref.Sequence] == nil {
 		w.it = &item{ref: ref, key: stands.Key, cycle: traced.Cycle, slot: -1, recorded: true, span: span}
 		w.it.history = w.it.history.At(traced.Cycle)
 	}
@@ -137,7 +146,7 @@ func (o *owner) planDecision(ctx context.Context, w *work, m streams.Message, d 
 // stopsDecision says why a decision about a dead letter that stands at its cycle cannot be applied, "" if it can.
 func (o *owner) stopsDecision(ref streams.Ref, letter streams.Message, d streams.Decision) string {
 	switch d.Action {
-	case streams.ActionRedrive:
+	case streams.ActionRedrive, streams.ActionEdit:
 		l := o.lanes.all[ref.Lane]
 		if l == nil {
 			return ""
@@ -196,10 +205,14 @@ func (o *owner) planAfterwards(ctx context.Context, ref streams.Ref, m streams.M
 	}
 	for _, r := range records {
 		redriven := r.Kind == streams.RecordRedriven && d.Action == streams.ActionRedrive && r.Cycle == d.Cycle+1
+		edited := r.Kind == streams.RecordEdited && d.Action == streams.ActionEdit && r.Cycle == d.Cycle+1
 		discarded := r.Kind == streams.RecordDiscarded && d.Action == streams.ActionDiscard && r.Cycle == d.Cycle
 		released := r.Kind == streams.RecordReleased && d.Action == streams.ActionRelease && r.Cycle == d.Cycle
-		if (redriven || discarded || released) && r.Ended.Equal(d.At) {
-			return []step{{kind: stepDelete, stream: m.Stream, sequence: m.Sequence}}, decisionResult{applied: true}, nil
+		if (redriven || edited || discarded || released) && r.Ended.Equal(d.At) {
+			return []step{
+				{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)}, // perhaps said already: it has the same id then
+				{kind: stepDelete, stream: m.Stream, sequence: m.Sequence},
+			}, decisionResult{applied: true}, nil
 		}
 	}
 	if first := decidedBefore(records); first != "" {
@@ -213,7 +226,7 @@ func (o *owner) planAfterwards(ctx context.Context, ref streams.Ref, m streams.M
 func decidedBefore(records []streams.Record) string {
 	for _, r := range slices.Backward(records) {
 		switch r.Kind {
-		case streams.RecordRedriven, streams.RecordDiscarded, streams.RecordReleased:
+		case streams.RecordRedriven, streams.RecordEdited, streams.RecordDiscarded, streams.RecordReleased:
 			return fmt.Sprintf("%s by %s at %s", r.Kind, r.By, r.Ended.UTC().Format(time.RFC3339))
 		}
 	}

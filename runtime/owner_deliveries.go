@@ -246,8 +246,14 @@ func (o *owner) continueRetry(ctx context.Context, it *item) {
 	o.due(ctx, it)
 }
 
-// resume makes the next attempt of a copy that RETRY has delivered and that is due.
+// resume makes the next attempt of a copy that RETRY has delivered and that is due. One that is still being removed at the place it came from need
+// not wait for that: the rules for doubles say which of the two counts, and its end is stored behind the removal.
 func (o *owner) resume(ctx context.Context, it *item) {
+	delete(o.held, it.ref.Sequence)
+	if it.header != nil || it.data != nil {
+		o.admit(ctx, it, o.decode(it))
+		return
+	}
 	o.prepare(ctx, it, func(c streams.Copy) []step {
 		it.header, it.data = c.Header, c.Data
 		return nil

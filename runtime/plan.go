@@ -103,7 +103,7 @@ func planRelease(ref streams.Ref, c streams.Copy, held streams.Message) []step {
 	return []step{
 		{kind: stepPlace, place: streams.InRetry, copy: c},
 		{kind: stepWait, ref: ref, tell: lane.ReleasedNow},
-		{kind: stepAside}, // the event's next work, its attempt, comes after that: it stands in one place then
+		{kind: stepAside}, // the attempt need not wait for what follows, and its end does
 		{kind: stepDelete, stream: held.Stream, sequence: held.Sequence},
 	}
 }
@@ -117,31 +117,41 @@ func planPark(it *item, c streams.Copy, r advisories.Report) []step {
 	}, settle(it)...)
 }
 
-// planRedrive sends a dead letter through its function again, in the next cycle.
-func planRedrive(ref streams.Ref, letter streams.Message, decision streams.Message, d streams.Decision) []step {
-	c := streams.ReadCopy(letter.Header, letter.Data)
+// planRedrive sends a dead letter through its function again, in the next cycle. c is its copy, which an edit has given new data.
+func planRedrive(ref streams.Ref, c streams.Copy, letter, decision streams.Message, d streams.Decision, audit streams.AuditEntry, span spanRef) []step {
+	kind := streams.RecordRedriven
+	if d.Action == streams.ActionEdit {
+		kind = streams.RecordEdited
+	}
 	c.Cycle, c.Attempts = d.Cycle+1, 0
 	return []step{
 		// The record comes first: a process that dies behind it finds out from it that this decision was applied, whatever has become of
 		// the event meanwhile; one that dies before the move repeats it.
-		{kind: stepRecord, record: streams.Record{
-			Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordRedriven, Cycle: c.Cycle,
-			By: d.By, Reason: d.Reason, Started: d.At, Ended: d.At,
-		}},
-		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
+		{kind: stepRecord, record: decidedRecord(ref, kind, c.Cycle, d, span)},
 		{kind: stepPlace, place: streams.InRetry, copy: c},
 		{kind: stepWait, ref: ref, tell: lane.Redrive}, // at once: the lane must know of it before RETRY delivers it
-		{kind: stepAside},
+		{kind: stepAside}, // the attempt need not wait for what follows, and its end does
+		{kind: stepAudit, audit: audit},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
 	}
 }
 
+// decidedRecord says that a decision about a dead letter was applied.
+func decidedRecord(ref streams.Ref, kind streams.RecordKind, cycle int, d streams.Decision, span spanRef) streams.Record {
+	return streams.Record{
+		Function: ref.Function, Sequence: ref.Sequence, Kind: kind, Cycle: cycle, By: d.By, Reason: d.Reason,
+		Started: d.At, Ended: d.At, TraceID: span.TraceID, SpanID: span.SpanID,
+	}
+}
+
 // planDiscard ends a dead letter by a decision. The audit comes before the record: what the record calls ended is not looked at again.
-func planDiscard(ref streams.Ref, letter streams.Message, decision streams.Message, d streams.Decision) []step {
+func planDiscard(ref streams.Ref, letter streams.Message, decision streams.Message, d streams.Decision, span spanRef) []step {
+	record := advisories.DiscardedRecord(ref, d)
+	record.TraceID, record.SpanID = span.TraceID, span.SpanID
 	return []step{
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
-		{kind: stepRecord, record: advisories.DiscardedRecord(ref, d)},
+		{kind: stepRecord, record: record},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepTell, ref: ref, tell: lane.Done},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
@@ -160,13 +170,10 @@ func planDiscardHeld(ref, letter streams.Ref, held streams.Message, d streams.De
 }
 
 // planPass lets the lane of a dead letter go on without it. The dead letter says so itself, so that a restart knows.
-func planPass(ref streams.Ref, letter streams.Message, report advisories.Report, decision streams.Message, d streams.Decision) []step {
+func planPass(ref streams.Ref, letter streams.Message, report advisories.Report, decision streams.Message, d streams.Decision, span spanRef) []step {
 	report.Released = &advisories.Released{By: d.By, Reason: d.Reason, At: d.At}
 	return []step{
-		{kind: stepRecord, record: streams.Record{
-			Function: ref.Function, Sequence: ref.Sequence, Kind: streams.RecordReleased, Cycle: d.Cycle,
-			By: d.By, Reason: d.Reason, Started: d.At, Ended: d.At,
-		}},
+		{kind: stepRecord, record: decidedRecord(ref, streams.RecordReleased, d.Cycle, d, span)},
 		{kind: stepAudit, audit: advisories.DecidedAudit(ref, d)},
 		{kind: stepReplace, place: streams.InDeadLetters, copy: advisories.Letter(streams.ReadCopy(letter.Header, letter.Data), report), sequence: letter.Sequence},
 		{kind: stepTell, ref: ref, tell: lane.ParkPassing},

@@ -46,6 +46,8 @@ func problemOf(err error) (p *problem, known bool) {
 	case errors.Is(err, streams.ErrTooLarge):
 		return newProblem(client.TooLarge, "%s", err.Error()).
 			WithHint("store the data elsewhere and send a reference to it"), true
+	case errors.Is(err, streams.ErrData), errors.Is(err, streams.ErrNotEvent):
+		return newProblem(client.Invalid, "%s", err.Error()), true
 	case errors.Is(err, streams.ErrFull):
 		return newProblem(client.StreamFull, "%s", err.Error()).
 			WithHint("nothing is dropped: events are accepted again when older ones are finished"), true

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,7 @@ import (
 // Decision is what an operator or a program decided about one dead letter. It names the dead letter and its cycle, so that it can
 // never be applied to a later failure of the same event.
 type Decision struct {
-	Action string    `json:"action"` // redrive, discard or release
+	Action string    `json:"action"` // redrive, edit, discard or release
 	Cycle  int       `json:"cycle"`
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by"`
@@ -23,11 +24,16 @@ type Decision struct {
 	// decided was not decided about.
 	Tail    bool   `json:"tail,omitempty"`
 	Through uint64 `json:"through,omitempty"`
+	// Source, of an edit, says where the new data come from.
+	Source string `json:"source,omitempty"`
+	// Data, of an edit, are the event's new data.
+	Data []byte `json:"-"`
 }
 
 // The actions of a decision.
 const (
 	ActionRedrive = "redrive" // send it through its function again
+	ActionEdit    = "edit"    // the same, with new data
 	ActionDiscard = "discard" // it will never be handled
 	ActionRelease = "release" // it stays a dead letter, and what is held behind it goes on without it, out of order
 )
@@ -49,6 +55,9 @@ func (s *Store) Decide(ctx context.Context, ref Ref, d Decision) (uint64, error)
 	if err != nil {
 		return 0, err
 	}
+	if d.Action == ActionEdit { // a line, and what comes behind it are the data, byte for byte
+		data = append(append(data, '\n'), d.Data...)
+	}
 	m := &nats.Msg{Subject: InDecisions.Subject(ref), Data: data}
 	var seq uint64
 	err = s.do(ctx, "decide", func(ctx context.Context) (err error) {
@@ -59,7 +68,7 @@ func (s *Store) Decide(ctx context.Context, ref Ref, d Decision) (uint64, error)
 		first, lastErr := s.Last(ctx, DecisionsStream, m.Subject)
 		if lastErr == nil {
 			pending := &DecisionPendingError{Ref: ref}
-			_ = json.Unmarshal(first.Data, &pending.First)
+			pending.First, _ = ReadDecision(first.Data)
 			return 0, pending
 		}
 	}
@@ -70,13 +79,20 @@ func (s *Store) Decide(ctx context.Context, ref Ref, d Decision) (uint64, error)
 }
 
 // ReadDecision is the inverse of what Decide stored.
-func ReadDecision(data []byte) (Decision, error) {
+func ReadDecision(message []byte) (Decision, error) {
 	var d Decision
-	if err := json.Unmarshal(data, &d); err != nil {
+	line, data, edits := bytes.Cut(message, []byte{'\n'})
+	if err := json.Unmarshal(line, &d); err != nil {
 		return Decision{}, fmt.Errorf("decision: %w", err)
 	}
 	switch d.Action {
 	case ActionRedrive, ActionDiscard, ActionRelease:
+		return d, nil
+	case ActionEdit:
+		if !edits {
+			return d, errors.New("decision: an edit without data")
+		}
+		d.Data = data
 		return d, nil
 	}
 	return d, fmt.Errorf("decision: unknown action %q", d.Action)

@@ -95,3 +95,29 @@ func TestWhatIsNoDecisionIsNotRead(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEditKeepsItsDataByteForByte(t *testing.T) {
+	s := openStore(t)
+	for i, data := range []string{"", "\n", "{\"a\":1}\n\n", "\x00\xff", `{"action":"discard"}`} {
+		want := streams.Decision{Action: streams.ActionEdit, Cycle: 1, Reason: "two\nlines", By: "Ada", Source: "a letter", Data: []byte(data)}
+		r := ref("f", "k", uint64(i)+1)
+		if _, err := s.Decide(t.Context(), r, want); err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.Last(t.Context(), streams.DecisionsStream, streams.InDecisions.Subject(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := streams.ReadDecision(m.Data)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("error %v, decision (-want +got):\n%s", err, diff)
+		}
+		var pending *streams.DecisionPendingError
+		if _, err := s.Decide(t.Context(), r, want); !errors.As(err, &pending) || pending.First.By != "Ada" {
+			t.Errorf("got %v, want the first editor named", err)
+		}
+	}
+	if d, err := streams.ReadDecision([]byte(`{"action":"edit"}`)); err == nil {
+		t.Errorf("got %+v of an edit without data, want an error", d)
+	}
+}

@@ -28,7 +28,7 @@ func (c *checker) wanted(i int, l *life, a *attempt) *Violation {
 		return nil
 	}
 	for _, d := range l.decisions {
-		if d.Action == Redrive && d.possible() && d.Cycle == a.Cycle-1 {
+		if (d.Action == Redrive || d.Action == Edit) && d.possible() && d.Cycle == a.Cycle-1 {
 			return nil
 		}
 	}

@@ -142,6 +142,11 @@ func TestCheckFindsEachBreakAndNotItsTwin(t *testing.T) {
 			parked + "1 asked redrive a1 0 \n 7 begin a1 1.1 \n 7 done a1 1.1 \n 7 begin a2",
 		},
 		{
+			"behind an edit", torture.Overtaken,
+			parked + "1 asked edit a1 0 \n 7 begin a1 1.1 \n 7 error a1 1.1 \n 7 begin a2",
+			parked + "1 asked edit a1 0 \n 7 begin a1 1.1 \n 7 done a1 1.1 \n 7 begin a2",
+		},
+		{
 			"behind the discard of an earlier cycle", torture.Overtaken,
 			parked + "1 asked discard a1 0 \n 2 asked redrive a1 0 \n 7 begin a1 1.1 \n 7 park a1 1.1 \n 7 begin a2",
 			parked + "1 asked discard a1 0 \n 2 asked redrive a1 0 \n 7 begin a1 1.1 \n 7 park a1 1.1 \n 3 asked discard a1 1 \n 7 begin a2",

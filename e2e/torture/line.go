@@ -46,6 +46,7 @@ const (
 // Actions of a decision.
 const (
 	Redrive = "redrive"
+	Edit    = "edit" // a redrive with other data
 	Discard = "discard"
 	Release = "release" // out of order
 )

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,8 +76,8 @@ func (c *Client) DeadLetter(ctx context.Context, function string, sequence uint6
 
 // Decide states a decision about a dead letter.
 func (c *Client) Decide(ctx context.Context, d Decision) (Decided, error) {
-	if d.Action != Redrive && d.Action != Discard && d.Action != Release {
-		return Decided{}, fmt.Errorf("decision %q: none of %s, %s and %s", d.Action, Redrive, Discard, Release)
+	if !slices.Contains([]string{Redrive, Edit, Discard, Release}, d.Action) {
+		return Decided{}, fmt.Errorf("decision %q: none of %s, %s, %s and %s", d.Action, Redrive, Edit, Discard, Release)
 	}
 	if d.Tail && d.Action != Discard {
 		return Decided{}, fmt.Errorf("decision %s: only a %s takes the tail along", d.Action, Discard)

@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // DeadLetter is an event that a function has parked.
 type DeadLetter struct {
@@ -76,6 +79,9 @@ const (
 	// Redrive sends the event through its function again. It is refused while a
 	// dead letter of an earlier event of the same lane stands.
 	Redrive = "redrive"
+	// Edit is a redrive with new data. Everything else stays, the ordering key
+	// above all; the original stays in its stream.
+	Edit = "edit"
 	// Discard ends the event for good. What is held behind it goes on in order,
 	// or ends with it if the decision has a Tail.
 	Discard = "discard"
@@ -88,7 +94,7 @@ const (
 type Decision struct {
 	Function string `json:"function"`
 	Sequence uint64 `json:"sequence"`
-	// Action is [Redrive], [Discard] or [Release].
+	// Action is [Redrive], [Edit], [Discard] or [Release].
 	Action string `json:"action"`
 	// Cycle pins the decision to the dead letter that was looked at: another
 	// cycle is answered with a conflict. Nil means whatever stands.
@@ -98,6 +104,12 @@ type Decision struct {
 	// Tail makes a discard end everything that is held behind the dead letter
 	// at that moment too, for the same reason.
 	Tail bool `json:"tail,omitempty"`
+	// Data or DataBase64 are the new data of an edit: Data as JSON, whose
+	// blanks do not matter, DataBase64 byte for byte.
+	Data       json.RawMessage `json:"data,omitempty"`
+	DataBase64 []byte          `json:"data_base64,omitempty"`
+	// Source says where the new data of an edit come from.
+	Source string `json:"source,omitempty"`
 }
 
 // Decided is the node's answer to a decision.

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) dlq() *cobra.Command {
-	return a.noun("dlq", "Dead letters: look, decide", a.dlqLs(), a.dlqShow(), a.dlqTail(), a.dlqRedrive(), a.dlqDiscard(), a.dlqRelease())
+	return a.noun("dlq", "Dead letters: look, decide", a.dlqLs(), a.dlqShow(), a.dlqTail(), a.dlqRedrive(), a.dlqDiscard(), a.dlqEdit(), a.dlqRelease())
 }
 
 // filterFlags are the flags that select dead letters.

@@ -131,6 +131,8 @@ func fakeNode(holds bool, token string) http.Handler {
 		switch {
 		case d.Cycle == nil || *d.Cycle != 1 || d.By == "" || r.PathValue("action") != d.Action:
 			refuse(w, client.NewProblem(client.Usage, "the command sent no cycle, no name or another action"))
+		case d.Action == client.Edit && d.Reason != "sends "+strings.TrimSuffix(string(d.DataBase64), "\n")+" from "+d.Source:
+			refuse(w, client.NewProblem(client.Usage, "the command sent "+string(d.DataBase64)+" from "+d.Source))
 		case d.Tail != strings.HasSuffix(d.Reason, "and its tail"):
 			refuse(w, client.NewProblem(client.Usage, "the command sent the tail where it should not, or not where it should"))
 		case stands.Function == "notify":
@@ -138,7 +140,7 @@ func fakeNode(holds bool, token string) http.Handler {
 		case stands.ID == "report/2" && d.Action == client.Redrive:
 			refuse(w, client.NewProblem(client.Conflict, "dead letter report/2: report/1 of its lane stands before it"))
 		default:
-			answer(w, 200, client.Decided{ID: stands.ID, Action: d.Action, Cycle: 1, Applied: d.Action == client.Redrive, At: parkedAt()})
+			answer(w, 200, client.Decided{ID: stands.ID, Action: d.Action, Cycle: 1, Applied: d.Action == client.Redrive || d.Action == client.Edit, At: parkedAt()})
 		}
 	})
 	fakeLanes(mux, token == "empty", answer, refuse)
