@@ -39,6 +39,11 @@ type backend interface {
 	pauseLane(ctx context.Context, p client.PauseRequest) (client.Lane, error)
 	resumeLane(ctx context.Context, p client.PauseRequest) (client.Lane, error)
 	account(ctx context.Context) (client.Account, error)
+	doctor(ctx context.Context) (client.Doctor, error)
+	forget(ctx context.Context, f client.ForgetRequest) (client.Forgotten, error)
+	// backup copies all that the node keeps; the caller closes the copy. Only
+	// one is taken at a time.
+	backup(ctx context.Context) (backupCopy, error)
 	// eventShow finds an event: a ref of digits without a source is a
 	// sequence, any other one an event's id.
 	eventShow(ctx context.Context, ref, source string) (client.EventLife, error)
@@ -115,6 +120,7 @@ func newHTTPHandler(b backend, opts httpOptions) http.Handler {
 	secured("/{$}", methods{get: index})
 	secured("/api/v1/functions", methods{get: a.functions})
 	secured("/api/v1/functions/{name}", methods{get: a.function})
+	secured("/api/v1/functions/{name}/forget", methods{post: a.forget})
 	secured("/api/v1/dlq", methods{get: a.deadLetters})
 	secured("/api/v1/dlq/tail", methods{get: a.tail})
 	secured("/api/v1/dlq/{function}/{sequence}", methods{get: a.deadLetter})
@@ -128,6 +134,8 @@ func newHTTPHandler(b backend, opts httpOptions) http.Handler {
 	secured("/api/v1/lanes/{function}/resume", methods{post: a.resumeLane})
 	secured("/api/v1/events", methods{get: a.event})
 	secured("/api/v1/account", methods{get: a.account})
+	secured("/api/v1/doctor", methods{get: a.doctor})
+	secured("/api/v1/backup", methods{get: a.backup})
 	secured("/api/v1/version", methods{get: a.version})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, opts.log, newProblem(client.NotFound, "path %s: not found", r.URL.Path).
@@ -240,12 +248,15 @@ func index(w http.ResponseWriter, _ *http.Request) error {
 
 POST /events                      store CloudEvents (binary, structured, batch)
 GET  /api/v1/functions            functions; /{name} for one
+POST /api/v1/functions/{name}/forget
 GET  /api/v1/dlq                  dead letters; /tail follows, /{function}/{sequence} shows one
 POST /api/v1/dlq/{function}/{sequence}/redrive, …/discard, …/release
 GET  /api/v1/lanes                lanes; /{function}?key= shows one
 POST /api/v1/lanes/{function}/pause, …/resume
 GET  /api/v1/events?id=&source=   the life of an event; or ?sequence=
 GET  /api/v1/account              the sum that must hold
+GET  /api/v1/doctor               what is wrong with the node
+GET  /api/v1/backup               everything that is stored, as one file
 GET  /api/v1/version
 GET  /healthz  /readyz  /metrics
 `)

@@ -29,6 +29,10 @@ type fakeBackend struct {
 	ref     [2]string
 	notYet  error // what ready says
 
+	copies     int // backups that have not been closed
+	brokenCopy bool
+	onBackup   error
+
 	onAccept func(context.Context, http.Header) error
 	onTail   func(ctx context.Context, fromNow bool, yield func(client.DeadLetter) error) error
 }

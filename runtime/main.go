@@ -24,8 +24,9 @@ func Main(fns ...functions.Function) {
 	}
 	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: buildVersion(),
-		Serve: func(ctx context.Context, o cli.ServeOptions) error { return serve(ctx, o, fns) },
-		Demo:  Demo,
+		Serve:        func(ctx context.Context, o cli.ServeOptions) error { return serve(ctx, o, fns) },
+		Demo:         Demo,
+		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect,
 	}))
 }
 

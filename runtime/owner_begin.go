@@ -106,7 +106,7 @@ func (o *owner) nothingStands(ctx context.Context, before streams.Declared) erro
 
 // ledgerPath is where the ledger of a function stands.
 func ledgerPath(store *streams.Store, function string) string {
-	return filepath.Join(store.Node().Dir(), "ledger", function+".ledger")
+	return streams.LedgerPath(store.Node().Dir(), function)
 }
 
 func (o *owner) openLedger() error {

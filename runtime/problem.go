@@ -27,6 +27,7 @@ func newProblem(code client.Code, format string, args ...any) *problem {
 // and not for the caller, and known is false.
 func problemOf(err error) (p *problem, known bool) {
 	var invalid *streams.InvalidError
+	var backup *streams.BackupError
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
@@ -38,6 +39,8 @@ func problemOf(err error) (p *problem, known bool) {
 			p.Index = &invalid.Index
 		}
 		return p, true
+	case errors.As(err, &backup):
+		return newProblem(client.Refused, "%s: %s", backup.What, backup.Reason).WithHint("%s", backup.Hint), true
 	case errors.Is(err, streams.ErrUnsupportedMedia):
 		return newProblem(client.UnsupportedMedia, "%s", err.Error()).
 			WithHint("send application/cloudevents+json, application/cloudevents-batch+json, or ce- headers"), true

@@ -45,6 +45,7 @@ type Runtime struct {
 	begun   chan struct{}        // closed when the functions run for the first time
 	address atomic.Value         // string: where the HTTP API listens
 	clients atomic.Value         // string: where NATS clients may connect
+	backing atomic.Bool          // a backup is being taken
 }
 
 // New checks the functions and returns a node that hosts them. It touches nothing yet. The error joins everything that is wrong

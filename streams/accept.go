@@ -64,7 +64,7 @@ func (s *Store) Accept(ctx context.Context, e event.Event, hop nats.Header) (Acc
 		return Accepted{}, err
 	}
 	var ack *jetstream.PubAck
-	err = s.do(ctx, "accept", func(ctx context.Context) (err error) {
+	err = s.unheld(ctx, "accept", func(ctx context.Context) (err error) {
 		ack, err = s.node.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(MessageID(e.Source(), e.ID())),
 			jetstream.WithExpectStream(EventsStream), jetstream.WithRetryAttempts(0))
 		return err

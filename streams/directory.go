@@ -33,11 +33,15 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	holder := "another process"
-	if e.PID != 0 {
-		holder = fmt.Sprintf("process %d since %s", e.PID, e.Since.Format(time.RFC3339))
+	return fmt.Sprintf("directory %s: locked by %s: hint: stop it or choose another --data-dir", e.Dir, e.Holder())
+}
+
+// Holder says who holds the directory, as far as that is known.
+func (e *LockedError) Holder() string {
+	if e.PID == 0 {
+		return "another process"
 	}
-	return fmt.Sprintf("directory %s: locked by %s: hint: stop it or choose another --data-dir", e.Dir, holder)
+	return fmt.Sprintf("process %d since %s", e.PID, e.Since.Format(time.RFC3339))
 }
 
 // FormatError says that the data directory is not one that this version can read.

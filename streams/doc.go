@@ -32,6 +32,29 @@
 // between the floor and the window, and slots for what runs. A mark is one atomic store that costs nanoseconds and survives the
 // process, because the page cache does. Settled means: finished with on the source stream, either done or safely standing elsewhere.
 //
+// # Backup
+//
+// A backup is a copy of the data directory that is made while the node runs, and that a kill -9 could have left: every start repairs those,
+// and no other repair exists. Copies of streams that were made one after the other are not that by themselves, because events move:
+// copied from RETRY before it was parked and from the dead letters after it was redriven, one would be lost. The order is therefore:
+//
+//  1. A hold. Each operation that writes a register, a record, an audit entry or a declaration, and each mark in a ledger, is let through to its end,
+//     and no other one begins. What has been confirmed so far is in the files; what is next has not begun. That is the state between two steps
+//     of each plan, at which the crash tests cut. Handlers go on, their results wait; events go on being accepted.
+//  2. The ledgers. Everything that they call settled is settled in what is copied after them. A mark of an event that the copy of its
+//     source stream does not have would settle the event that gets its number later, which would be lost; so ledgers come before sources.
+//  3. All streams that functions write, and of each source stream what says how far it has been read. A consumer's file may be older than the marks, as
+//     after a kill, and is never newer: acknowledgements follow marks, and marks are held.
+//  4. The end of the hold, 30 s after its beginning at the latest: then there is no backup.
+//  5. The messages of the source streams, which nobody but their publishers changes: what was accepted before the backup began is in them, and some of
+//     what came later, which stands there like an event that the functions had not come to yet.
+//
+// Within a stream the index comes first and the blocks in the order in which they are written, so that the copy is a beginning of the stream with an
+// index that is not newer; its last message may be torn. The server mends both, as after a kill.
+//
+// The copy stands in the data directory until it has been sent: a reader that stalls holds nobody up. JetStream's own snapshots were
+// dismissed: they leave out when a stream was created, which is a part of the identity of every sequence, and write every message anew.
+//
 // # Concurrency
 //
 // Node and Store may be used by any number of goroutines. A Ledger is written by one goroutine, the function's owner, and read by any.

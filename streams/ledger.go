@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math/bits"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -291,6 +292,17 @@ func (l *Ledger) Sync() error {
 		return fmt.Errorf("ledger %s: sync: %w", l.path, err)
 	}
 	return nil
+}
+
+// Snapshot returns the content of the file as it is between two changes, slots in use included: a file with these bytes is what a
+// kill -9 at this instant would leave. The error is ErrLedgerClosed.
+func (l *Ledger) Snapshot() ([]byte, error) {
+	l.gate.Lock() // every change holds it shared, so that none is half done now
+	defer l.gate.Unlock()
+	if l.words == nil {
+		return nil, ErrLedgerClosed
+	}
+	return slices.Clone(ledgerFileBytes(l.words)), nil
 }
 
 // Close lets go of the file and leaves the slots as they are: the next open finds

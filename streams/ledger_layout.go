@@ -181,6 +181,18 @@ type ledgerContent struct {
 // not a ledger of key, or damaged; the file is then of no use as a whole, since what
 // is left of it may lie.
 func inspectLedger(words []uint64, key LedgerKey) (c ledgerContent, err error) {
+	if c, err = intactLedger(words); err != nil {
+		return c, err
+	}
+	if [4]uint64(words[ledgerIdentityAt:]) != key.identity() {
+		return c, fmt.Errorf("belongs to another function or stream than %s on %s created %s",
+			key.Function, key.Stream, key.Created.UTC().Format("2006-01-02T15:04:05.999999999Z"))
+	}
+	return c, nil
+}
+
+// intactLedger is inspectLedger for a ledger of whatever function and stream.
+func intactLedger(words []uint64) (c ledgerContent, err error) {
 	if words[0] != ledgerMagic {
 		return c, errors.New("not a ledger")
 	}
@@ -192,10 +204,6 @@ func inspectLedger(words []uint64, key LedgerKey) (c ledgerContent, err error) {
 	}
 	if words[2] != ledgerRingWords || words[3] != LedgerSlots {
 		return c, fmt.Errorf("has %d words and %d slots, want %d and %d", words[2], words[3], ledgerRingWords, LedgerSlots)
-	}
-	if [4]uint64(words[ledgerIdentityAt:]) != key.identity() {
-		return c, fmt.Errorf("belongs to another function or stream than %s on %s created %s",
-			key.Function, key.Stream, key.Created.UTC().Format("2006-01-02T15:04:05.999999999Z"))
 	}
 	for _, v := range []struct {
 		name string

@@ -83,7 +83,8 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if n.dir, err = openDirectory(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if n.cfg.MaxStore == 0 {
+	err = removeSpools(n.dir.path)
+	if err == nil && n.cfg.MaxStore == 0 {
 		n.cfg.MaxStore, err = deriveMaxStore(n.dir.path, n.log) //nolint:contextcheck // it only asks the file system
 	}
 	if err == nil {
@@ -131,7 +132,11 @@ func (n *Node) start(ctx context.Context) error {
 		}
 	}
 	store := filepath.Join(n.dir.path, storeDir)
-	if err := repairStore(store, n.log); err != nil {
+	err := repairStore(store, n.log)
+	if err == nil {
+		err = shrinkEvents(store, Limits{MaxStore: n.cfg.MaxStore}, n.log)
+	}
+	if err != nil {
 		return fmt.Errorf("directory %s: %w: %w", n.dir.path, ErrStoreStart, err)
 	}
 	opts := &server.Options{

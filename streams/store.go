@@ -31,6 +31,7 @@ type Store struct {
 	node   *Node
 	limits Limits
 	gate   func(op string)
+	hold   *hold
 	// ackWait of the consumers of functions.
 	ackWait time.Duration
 
@@ -54,7 +55,7 @@ func (s *Store) AckWait() time.Duration { return s.ackWait }
 
 // OpenStore makes the topology on a running node, advisories first, and returns the store on it.
 func OpenStore(ctx context.Context, node *Node, options ...StoreOption) (*Store, error) {
-	s := &Store{node: node, ackWait: DefaultAckWait}
+	s := &Store{node: node, ackWait: DefaultAckWait, hold: &hold{}}
 	for _, o := range options {
 		o(s)
 	}
@@ -67,7 +68,7 @@ func OpenStore(ctx context.Context, node *Node, options ...StoreOption) (*Store,
 
 // Ungated is the same store without its gate.
 func (s *Store) Ungated() *Store {
-	return &Store{node: s.node, limits: s.limits, ackWait: s.ackWait}
+	return &Store{node: s.node, limits: s.limits, ackWait: s.ackWait, hold: s.hold}
 }
 
 // Node returns the node that the store stands on.
@@ -75,28 +76,6 @@ func (s *Store) Node() *Node { return s.node }
 
 // JetStream returns the client for reads that the store does not wrap.
 func (s *Store) JetStream() jetstream.JetStream { return s.node.JetStream() }
-
-// do runs one changing operation between two calls of the gate, bounded by OpTimeout.
-func (s *Store) do(ctx context.Context, op string, f func(context.Context) error) error {
-	if s.gate != nil {
-		s.gate(op)
-		defer s.gate(op)
-	}
-	ctx, cancel := context.WithTimeout(ctx, OpTimeout)
-	defer cancel()
-	return f(ctx)
-}
-
-// Gated runs a change that is not the store's own (a ledger mark, a slot) under the same gate.
-func (s *Store) Gated(op string, f func()) {
-	if s.gate == nil {
-		f()
-		return
-	}
-	s.gate(op)
-	defer s.gate(op)
-	f()
-}
 
 // Message is one stored message as it was read.
 type Message struct {

@@ -25,7 +25,13 @@ type Env struct {
 	// ExitCode() int and may end with ": hint: …".
 	Serve func(ctx context.Context, o ServeOptions) error
 	// Demo shows on out, in one run, what Siding does.
-	Demo    func(ctx context.Context, out io.Writer) error
+	Demo func(ctx context.Context, out io.Writer) error
+	// VerifyBackup reads the backup in a file and says what it holds; Restore
+	// makes a data directory of it. Their errors are problems.
+	VerifyBackup func(path string) (client.Backup, error)
+	Restore      func(path, dir string) (client.Backup, error)
+	// Inspect says what is wrong with a data directory.
+	Inspect func(dir string) (client.Doctor, error)
 	Version client.Version
 }
 
@@ -70,7 +76,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	root.SetFlagErrorFunc(a.flagError)
-	root.AddCommand(a.serve(), a.demo(), a.event(), a.function(), a.dlq(), a.lane(), a.account(), a.version())
+	root.AddCommand(a.serve(), a.demo(), a.event(), a.function(), a.dlq(), a.lane(), a.account(), a.doctor(), a.backup(), a.restore(), a.version())
 	// Cobra's own noun answers a wrong verb with its help and exit 0.
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

@@ -39,6 +39,7 @@ func fakeEnv(in io.Reader, out, errs io.Writer, getenv func(string) string) Env 
 			_, err := fmt.Fprintln(out, "all aboard")
 			return err
 		},
+		VerifyBackup: fakeVerify, Restore: fakeRestore, Inspect: fakeInspect,
 		Version: client.Version{Version: "1.2.3", Go: "go1.26", NATSServer: "v2.15.2", Commit: "abcdef"},
 	}
 }

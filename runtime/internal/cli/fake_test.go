@@ -143,6 +143,7 @@ func fakeNode(holds bool, token string) http.Handler {
 			answer(w, 200, client.Decided{ID: stands.ID, Action: d.Action, Cycle: 1, Applied: d.Action == client.Redrive || d.Action == client.Edit, At: parkedAt()})
 		}
 	})
+	fakeOperations(mux, holds, answer, refuse)
 	fakeLanes(mux, token == "empty", answer, refuse)
 	mux.HandleFunc("GET /api/v1/account", func(w http.ResponseWriter, _ *http.Request) {
 		line := client.FunctionAccount{Function: "file-claim", Stream: "EVENTS", Accepted: 100, Delivered: 90, Pending: 5, Delivering: 1,

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/siding-dev/siding/runtime/client"
+)
+
+// fakeOperations are what an operator asks of a node as a whole. A node whose account does not hold refuses a backup.
+func fakeOperations(mux *http.ServeMux, holds bool, answer func(http.ResponseWriter, int, any), refuse func(http.ResponseWriter, *client.Problem)) {
+	mux.HandleFunc("GET /api/v1/backup", func(w http.ResponseWriter, _ *http.Request) {
+		if !holds {
+			refuse(w, client.NewProblem(client.Refused, "backup: a copy needs 10 bytes beside the store").WithHint("make room"))
+			return
+		}
+		_, _ = io.WriteString(w, "a backup\n")
+	})
+	mux.HandleFunc("POST /api/v1/functions/{name}/forget", func(w http.ResponseWriter, r *http.Request) {
+		var f client.ForgetRequest
+		_ = json.NewDecoder(r.Body).Decode(&f)
+		switch {
+		case r.PathValue("name") == "file-claim":
+			refuse(w, client.NewProblem(client.Refused, "function file-claim is hosted").WithHint("start the node without it first"))
+		case r.PathValue("name") != "old" || f.By == "" || !f.DryRun && f.Reason == "":
+			refuse(w, client.NewProblem(client.NotFound, "function "+r.PathValue("name")+": not found"))
+		default:
+			answer(w, 200, client.Forgotten{Function: "old", Parked: 3, Retrying: 2, Held: 1, Applied: !f.DryRun})
+		}
+	})
+	mux.HandleFunc("GET /api/v1/doctor", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, fakeDoctor(holds)) })
+}
+
+// fakeVerify takes what the fake node sends for a backup, and nothing else.
+func fakeVerify(path string) (client.Backup, error) {
+	b, err := os.ReadFile(path)
+	if err != nil || string(b) != "a backup\n" {
+		return client.Backup{}, client.NewProblem(client.Refused, "backup "+path+": cut: its end is missing").WithHint("use another backup")
+	}
+	return client.Backup{
+		TakenAt: parkedAt(), Held: (12 * time.Millisecond).String(), Bytes: 4096, DataFormat: 1,
+		Streams:   []client.BackupStream{{Name: "DLQ_file-claim", Messages: 2, LastSequence: 7}, {Name: "EVENTS", Messages: 100, LastSequence: 100}},
+		Functions: []string{"file-claim"},
+	}, nil
+}
+
+func fakeRestore(path, dir string) (client.Backup, error) {
+	b, err := fakeVerify(path)
+	if err != nil {
+		return b, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return b, client.NewProblem(client.Refused, "directory "+dir+": not empty").WithHint("name a directory that is empty or not there")
+	}
+	return b, nil
+}
+
+// fakeDoctor finds a warning, and a failure too where not all is well.
+func fakeDoctor(well bool) client.Doctor {
+	d := client.Doctor{OK: well, Checks: []client.DoctorCheck{
+		{Check: "lock", Status: client.DoctorOK, Detail: "directory d: held by this node, process 7"},
+		{Check: "owners", Status: client.DoctorWarn, Detail: "function file-claim: has no owner", Hint: "set Owner"},
+	}}
+	if !well {
+		d.Checks = append(d.Checks, client.DoctorCheck{Check: "store", Status: client.DoctorFail, Detail: "stream EVENTS: full\x1b[2J", Hint: "make room"})
+	}
+	return d
+}
+
+func fakeInspect(dir string) (client.Doctor, error) { return fakeDoctor(dir != "sick"), nil }
