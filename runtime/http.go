@@ -47,6 +47,17 @@ type backend interface {
 	// eventShow finds an event: a ref of digits without a source is a
 	// sequence, any other one an event's id.
 	eventShow(ctx context.Context, ref, source string) (client.EventLife, error)
+	// eventStates tells where the event at a sequence is for each function that
+	// takes it, by name.
+	eventStates(ctx context.Context, sequence uint64) ([]client.EventState, error)
+	// eventTrace finds an event as eventShow does.
+	eventTrace(ctx context.Context, ref, source string) (client.EventTrace, error)
+	// audit returns at most q.Limit entries below q.After, newest first.
+	audit(ctx context.Context, q client.AuditQuery) (client.AuditPage, error)
+	auditEntry(ctx context.Context, sequence uint64) (client.AuditEntry, error)
+	// export calls yield on its own goroutine for every dead letter, in the
+	// order of deadLetters, until yield fails.
+	export(ctx context.Context, q deadLetterQuery, yield func(client.Exported) error) error
 	// accept stores events in order and answers for each. header is the
 	// request's, for the caller's trace context.
 	accept(ctx context.Context, header http.Header, events []event.Event) ([]client.Accepted, error)
@@ -102,46 +113,64 @@ func newHTTPHandler(b backend, opts httpOptions) http.Handler {
 		opts.maxEvent = defaultMaxEvent
 	}
 	a := &api{backend: b, log: opts.log}
-	in := newIntake(b, opts)
 	mux := http.NewServeMux()
-	route := func(pattern string, m methods) {
+	for _, route := range a.routes(newIntake(b, opts)) {
+		m := route.methods
 		m.log = opts.log
-		mux.Handle(pattern, m)
+		if !route.open {
+			m.guard = newGuard(opts.token)
+		}
+		mux.Handle(route.pattern, m)
 	}
-	secured := func(pattern string, m methods) {
-		m.guard = newGuard(opts.token)
-		route(pattern, m)
-	}
-	route("/healthz", methods{get: health})
-	route("/readyz", methods{get: a.ready})
-	// A validation request carries no token: it asks for consent, not access.
-	secured("/events", methods{post: in.post, options: in.consent})
-	secured("/metrics", methods{get: plain(b.metrics())})
-	secured("/{$}", methods{get: index})
-	secured("/api/v1/functions", methods{get: a.functions})
-	secured("/api/v1/functions/{name}", methods{get: a.function})
-	secured("/api/v1/functions/{name}/forget", methods{post: a.forget})
-	secured("/api/v1/dlq", methods{get: a.deadLetters})
-	secured("/api/v1/dlq/tail", methods{get: a.tail})
-	secured("/api/v1/dlq/{function}/{sequence}", methods{get: a.deadLetter})
-	secured("/api/v1/dlq/{function}/{sequence}/redrive", methods{post: a.decide(client.Redrive)})
-	secured("/api/v1/dlq/{function}/{sequence}/edit", methods{post: a.decide(client.Edit)})
-	secured("/api/v1/dlq/{function}/{sequence}/discard", methods{post: a.decide(client.Discard)})
-	secured("/api/v1/dlq/{function}/{sequence}/release", methods{post: a.decide(client.Release)})
-	secured("/api/v1/lanes", methods{get: a.lanes})
-	secured("/api/v1/lanes/{function}", methods{get: a.lane})
-	secured("/api/v1/lanes/{function}/pause", methods{post: a.pauseLane})
-	secured("/api/v1/lanes/{function}/resume", methods{post: a.resumeLane})
-	secured("/api/v1/events", methods{get: a.event})
-	secured("/api/v1/account", methods{get: a.account})
-	secured("/api/v1/doctor", methods{get: a.doctor})
-	secured("/api/v1/backup", methods{get: a.backup})
-	secured("/api/v1/version", methods{get: a.version})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, opts.log, newProblem(client.NotFound, "path %s: not found", r.URL.Path).
 			WithHint("GET / names what there is"))
 	})
 	return headers(mux)
+}
+
+// route is one path of the HTTP surface.
+type route struct {
+	pattern string
+	methods methods
+	open    bool // no token is asked for
+}
+
+// routes is the whole HTTP surface. openapi.json describes it, and a test holds the two together.
+func (a *api) routes(in *intake) []route {
+	return []route{
+		{pattern: "/healthz", methods: methods{get: health}, open: true},
+		{pattern: "/readyz", methods: methods{get: a.ready}, open: true},
+		// A validation request carries no token: it asks for consent, not access.
+		{pattern: "/events", methods: methods{post: in.post, options: in.consent}},
+		{pattern: "/metrics", methods: methods{get: plain(a.backend.metrics())}},
+		{pattern: "/{$}", methods: methods{get: index}},
+		{pattern: "/api/v1/functions", methods: methods{get: a.functions}},
+		{pattern: "/api/v1/functions/{name}", methods: methods{get: a.function}},
+		{pattern: "/api/v1/functions/{name}/forget", methods: methods{post: a.forget}},
+		{pattern: "/api/v1/dlq", methods: methods{get: a.deadLetters}},
+		{pattern: "/api/v1/dlq/tail", methods: methods{get: a.tail}},
+		{pattern: "/api/v1/dlq/export", methods: methods{get: a.export}},
+		{pattern: "/api/v1/dlq/{function}/{sequence}", methods: methods{get: a.deadLetter}},
+		{pattern: "/api/v1/dlq/{function}/{sequence}/redrive", methods: methods{post: a.decide(client.Redrive)}},
+		{pattern: "/api/v1/dlq/{function}/{sequence}/edit", methods: methods{post: a.decide(client.Edit)}},
+		{pattern: "/api/v1/dlq/{function}/{sequence}/discard", methods: methods{post: a.decide(client.Discard)}},
+		{pattern: "/api/v1/dlq/{function}/{sequence}/release", methods: methods{post: a.decide(client.Release)}},
+		{pattern: "/api/v1/lanes", methods: methods{get: a.lanes}},
+		{pattern: "/api/v1/lanes/{function}", methods: methods{get: a.lane}},
+		{pattern: "/api/v1/lanes/{function}/pause", methods: methods{post: a.pauseLane}},
+		{pattern: "/api/v1/lanes/{function}/resume", methods: methods{post: a.resumeLane}},
+		{pattern: "/api/v1/events", methods: methods{get: a.event}},
+		{pattern: "/api/v1/events/trace", methods: methods{get: a.trace}},
+		{pattern: "/api/v1/events/wait", methods: methods{get: a.wait}},
+		{pattern: "/api/v1/audit", methods: methods{get: a.audit}},
+		{pattern: "/api/v1/audit/{sequence}", methods: methods{get: a.auditEntry}},
+		{pattern: "/api/v1/account", methods: methods{get: a.account}},
+		{pattern: "/api/v1/doctor", methods: methods{get: a.doctor}},
+		{pattern: "/api/v1/backup", methods: methods{get: a.backup}},
+		{pattern: "/api/v1/version", methods: methods{get: a.version}},
+		{pattern: "/api/v1/openapi.json", methods: methods{get: description}},
+	}
 }
 
 // headers sets what every answer carries: nothing of a node may be cached or
@@ -249,15 +278,17 @@ func index(w http.ResponseWriter, _ *http.Request) error {
 POST /events                      store CloudEvents (binary, structured, batch)
 GET  /api/v1/functions            functions; /{name} for one
 POST /api/v1/functions/{name}/forget
-GET  /api/v1/dlq                  dead letters; /tail follows, /{function}/{sequence} shows one
-POST /api/v1/dlq/{function}/{sequence}/redrive, …/discard, …/release
+GET  /api/v1/dlq                  dead letters; /tail follows, /export has their events, /{function}/{sequence} shows one
+POST /api/v1/dlq/{function}/{sequence}/redrive, …/edit, …/discard, …/release
 GET  /api/v1/lanes                lanes; /{function}?key= shows one
 POST /api/v1/lanes/{function}/pause, …/resume
-GET  /api/v1/events?id=&source=   the life of an event; or ?sequence=
+GET  /api/v1/events?id=&source=   the life of an event; or ?sequence=; /trace as a list, /wait for its end
+GET  /api/v1/audit                what happened and who decided, newest first; /{sequence} shows one
 GET  /api/v1/account              the sum that must hold
 GET  /api/v1/doctor               what is wrong with the node
 GET  /api/v1/backup               everything that is stored, as one file
 GET  /api/v1/version
+GET  /api/v1/openapi.json         all of this for programs
 GET  /healthz  /readyz  /metrics
 `)
 }

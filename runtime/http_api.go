@@ -103,23 +103,9 @@ func (a *api) decide(action string) endpoint {
 }
 
 func (a *api) event(w http.ResponseWriter, r *http.Request) error {
-	v, err := query(r, "id", "source", "sequence")
+	ref, source, err := readEventRef(r)
 	if err != nil {
 		return err
-	}
-	ref, source := v.Get("id"), v.Get("source")
-	digits := func(s string) bool { _, err := strconv.ParseUint(s, 10, 64); return err == nil }
-	switch sequence := v.Get("sequence"); {
-	case sequence != "" && (ref != "" || source != ""):
-		return newProblem(client.Usage, "sequence and id: one of them names an event")
-	case sequence != "" && !digits(sequence):
-		return newProblem(client.Usage, "sequence %s: not a number", strconv.Quote(sequence))
-	case sequence != "":
-		ref = sequence
-	case ref == "":
-		return newProblem(client.Usage, "no event named").WithHint("use ?sequence=, or ?id= and &source=")
-	case source == "" && digits(ref):
-		return newProblem(client.Usage, "id %s: could be a sequence", ref).WithHint("add the event's source")
 	}
 	life, err := a.backend.eventShow(r.Context(), ref, source)
 	if err != nil {
@@ -127,6 +113,42 @@ func (a *api) event(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, life.UTC())
 	return nil
+}
+
+func (a *api) trace(w http.ResponseWriter, r *http.Request) error {
+	ref, source, err := readEventRef(r)
+	if err != nil {
+		return err
+	}
+	t, err := a.backend.eventTrace(r.Context(), ref, source)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, t.UTC())
+	return nil
+}
+
+// readEventRef reads which event is meant: its sequence, or its id and source.
+func readEventRef(r *http.Request) (ref, source string, err error) {
+	v, err := query(r, "id", "source", "sequence")
+	if err != nil {
+		return "", "", err
+	}
+	ref, source = v.Get("id"), v.Get("source")
+	digits := func(s string) bool { _, err := strconv.ParseUint(s, 10, 64); return err == nil }
+	switch sequence := v.Get("sequence"); {
+	case sequence != "" && (ref != "" || source != ""):
+		return "", "", newProblem(client.Usage, "sequence and id: one of them names an event")
+	case sequence != "" && !digits(sequence):
+		return "", "", newProblem(client.Usage, "sequence %s: not a number", strconv.Quote(sequence))
+	case sequence != "":
+		return sequence, "", nil
+	case ref == "":
+		return "", "", newProblem(client.Usage, "no event named").WithHint("use ?sequence=, or ?id= and &source=")
+	case source == "" && digits(ref):
+		return "", "", newProblem(client.Usage, "id %s: could be a sequence", ref).WithHint("add the event's source")
+	}
+	return ref, source, nil
 }
 
 func (a *api) account(w http.ResponseWriter, r *http.Request) error {
@@ -167,7 +189,7 @@ func query(r *http.Request, known ...string) (url.Values, error) {
 
 // readDeadLetterQuery reads the filters, and of the other parameters those named.
 func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.Values, error) {
-	v, err := query(r, append([]string{"function", "cause", "class", "source", "type", "key"}, more...)...)
+	v, err := query(r, append([]string{"function", "cause", "class", "source", "type", "key", "since"}, more...)...)
 	if err != nil {
 		return deadLetterQuery{}, nil, err
 	}
@@ -175,6 +197,9 @@ func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.
 		Function: v.Get("function"), Cause: v.Get("cause"), Class: v.Get("class"),
 		Source: v.Get("source"), Type: v.Get("type"), Key: v.Get("key"),
 		After: v.Get("after"),
+	}
+	if q.Since, err = readInstant(v, "since"); err != nil {
+		return deadLetterQuery{}, nil, err
 	}
 	if q.Limit, err = readLimit(v); err != nil {
 		return deadLetterQuery{}, nil, err

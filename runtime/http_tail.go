@@ -16,9 +16,7 @@ import (
 // tailWriteTimeout is how long a reader of a tail may take for one line.
 const tailWriteTimeout = 30 * time.Second
 
-// tail writes one JSON line a dead letter and an empty one when there was none
-// for a while, so that both sides notice a connection that is dead. What ends
-// it, other than the reader, is told in a last line.
+// tail writes one JSON line a dead letter, until the reader has seen enough.
 func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	q, v, err := readDeadLetterQuery(r, "from")
 	if err != nil {
@@ -27,34 +25,11 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	if from := v.Get("from"); from != "" && from != "now" {
 		return newProblem(client.Usage, "from %s: only now is known", strconv.Quote(from))
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	out := &tailWriter{w: w, conn: http.NewResponseController(w)}
-	if err := out.line(nil); err != nil {
-		return nil
-	}
-	stopping, _ := ctx.Value(shutdownKey{}).(<-chan struct{})
-	var heart sync.WaitGroup
-	defer heart.Wait()
-	defer cancel()
-	heart.Go(func() { out.beat(ctx, stopping, cancel) })
-	err = a.backend.tail(ctx, q, v.Get("from") == "now", func(d client.DeadLetter) error {
-		return out.line(d.UTC())
+	return a.lines(w, r, func(ctx context.Context, out *tailWriter) error {
+		return a.backend.tail(ctx, q, v.Get("from") == "now", func(d client.DeadLetter) error {
+			return out.line(d.UTC())
+		})
 	})
-	if err == nil || ctx.Err() != nil {
-		return nil
-	}
-	p, known := problemOf(err)
-	if !known {
-		a.log.ErrorContext(ctx, "tail failed", "err", err)
-	}
-	_ = out.line(client.TailEnd{Problem: p})
-	return nil
 }
 
 // tailWriter writes whole lines; the heartbeat writes beside the tail.
@@ -73,6 +48,11 @@ func (t *tailWriter) line(v any) error {
 			return err
 		}
 	}
+	return t.raw(b)
+}
+
+// raw writes a line that is rendered already.
+func (t *tailWriter) raw(b []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.conn.SetWriteDeadline(time.Now().Add(tailWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
@@ -27,7 +28,10 @@ type fakeBackend struct {
 	lanesOf client.LaneQuery
 	paused  []client.PauseRequest
 	ref     [2]string
-	notYet  error // what ready says
+	auditOf client.AuditQuery
+	handled time.Time // when event 42 is
+	looks   int       // how often somebody looked where it stands
+	notYet  error     // what ready says
 
 	copies     int // backups that have not been closed
 	brokenCopy bool
@@ -163,6 +167,7 @@ func TestWrongMethodNamesTheAllowedOnes(t *testing.T) {
 		"/":                                   "GET, HEAD",
 		"/api/v1/functions":                   "GET, HEAD",
 		"/api/v1/dlq/tail":                    "GET, HEAD",
+		"/api/v1/dlq/export":                  "GET, HEAD",
 		"/api/v1/dlq/file-claim/42":           "GET, HEAD",
 		"/api/v1/dlq/file-claim/42/redrive":   "POST",
 		"/api/v1/dlq/file-claim/42/discard":   "POST",
@@ -173,6 +178,11 @@ func TestWrongMethodNamesTheAllowedOnes(t *testing.T) {
 		"/api/v1/lanes/file-claim/resume":     "POST",
 		"/api/v1/functions/file-claim?x=y":    "GET, HEAD",
 		"/api/v1/events?sequence=1&source=%2": "GET, HEAD",
+		"/api/v1/events/trace":                "GET, HEAD",
+		"/api/v1/events/wait":                 "GET, HEAD",
+		"/api/v1/audit":                       "GET, HEAD",
+		"/api/v1/audit/42":                    "GET, HEAD",
+		"/api/v1/openapi.json":                "GET, HEAD",
 	} {
 		w := ask(t, h, http.MethodDelete, target, "")
 		wantProblem(t, w, client.Method)
@@ -189,6 +199,7 @@ func TestTokenIsAskedForEverywhereButForHealth(t *testing.T) {
 	for _, target := range []string{
 		"/healthz", "/readyz", "/", "/metrics", "/events", "/api/v1/functions", "/api/v1/functions/file-claim", "/api/v1/dlq",
 		"/api/v1/dlq/tail", "/api/v1/dlq/file-claim/42", "/api/v1/lanes", "/api/v1/lanes/file-claim?key=k", "/api/v1/events?sequence=1", "/api/v1/account", "/api/v1/version",
+		"/api/v1/events/trace?sequence=1", "/api/v1/events/wait?sequence=42", "/api/v1/audit", "/api/v1/audit/42", "/api/v1/dlq/export", "/api/v1/openapi.json",
 	} {
 		for header, ok := range map[string]bool{
 			"": false, "Bearer wrong": false, "Bearer s3cre": false, "Basic s3cret": false, "Bearer ": false, "s3cret": false,

@@ -22,25 +22,43 @@ func (r *Runtime) deadLetters(ctx context.Context, q deadLetterQuery) ([]client.
 	if err != nil {
 		return nil, err
 	}
+	var page []client.DeadLetter
+	var behind heldCounts
+	of := ""
+	err = h.eachLetter(ctx, q, func(ref streams.Ref, _ streams.Message, d client.DeadLetter) (more bool, err error) {
+		if of != ref.Function {
+			if behind, err = h.heldBehind(ctx, ref.Function); err != nil {
+				return false, err
+			}
+			of = ref.Function
+		}
+		d.Held = behind.of(ref)
+		page = append(page, d)
+		return len(page) != q.Limit, nil
+	})
+	return page, err
+}
+
+// eachLetter calls yield for the dead letters that q selects, by function and sequence, until it says that there is no more to come. It does not
+// tell how many are held behind one.
+func (h *host) eachLetter(ctx context.Context, q deadLetterQuery, yield func(streams.Ref, streams.Message, client.DeadLetter) (more bool, err error)) error {
 	functions, err := h.withLetters(ctx, q.Function)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	afterFunction, afterSequence, err := parseID(q.After)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var page []client.DeadLetter
 	for _, function := range functions {
 		if function < afterFunction {
 			continue
 		}
 		refs, err := h.store.Standing(ctx, streams.InDeadLetters, function)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		slices.SortFunc(refs, func(a, b streams.Ref) int { return compareSequence(a.Sequence, b.Sequence) })
-		var behind heldCounts
 		for _, ref := range refs {
 			if function == afterFunction && ref.Sequence <= afterSequence {
 				continue
@@ -50,22 +68,18 @@ func (r *Runtime) deadLetters(ctx context.Context, q deadLetterQuery) ([]client.
 				continue // decided meanwhile
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if d := letterOf(m); selects(q, d) {
-				if behind == nil {
-					if behind, err = h.heldBehind(ctx, function); err != nil {
-						return nil, err
-					}
-				}
-				d.Held = behind.of(ref)
-				if page = append(page, d); len(page) == q.Limit {
-					return page, nil
-				}
+			d := letterOf(m)
+			if !selects(q, d) {
+				continue
+			}
+			if more, err := yield(ref, m, d); !more || err != nil {
+				return err
 			}
 		}
 	}
-	return page, nil
+	return nil
 }
 
 func compareSequence(a, b uint64) int {
@@ -112,7 +126,7 @@ func selects(q deadLetterQuery, d client.DeadLetter) bool {
 			return false
 		}
 	}
-	return true
+	return q.Since.IsZero() || !d.ParkedAt.Before(q.Since)
 }
 
 // letterOf reads a stored dead letter. One whose report cannot be read still shows what its subject and headers say.

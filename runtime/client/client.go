@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// callTimeout bounds every call but Tail. A node answers from its own disk, so
+// callTimeout bounds every call but Tail and Export. A node answers from its own disk, so
 // that a slower answer means that something is wrong.
 const callTimeout = 30 * time.Second
 
@@ -118,7 +118,7 @@ func (q DeadLetterQuery) values() url.Values {
 	v := url.Values{}
 	for _, p := range [][2]string{
 		{"function", q.Function}, {"cause", q.Cause}, {"class", q.Class},
-		{"source", q.Source}, {"type", q.Type}, {"key", q.Key}, {"after", q.After},
+		{"source", q.Source}, {"type", q.Type}, {"key", q.Key}, {"since", instant(q.Since)}, {"after", q.After},
 	} {
 		if p[1] != "" {
 			v.Set(p[0], p[1])

@@ -206,7 +206,7 @@ func TestStructuredEventKeepsItsData(t *testing.T) {
 			e.SetDataContentType(c.contentType)
 		}
 		e.DataEncoded = []byte(c.data)
-		got, err := structured(e)
+		got, err := structured(e, false)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s %q: got %s and %v, want %s", c.contentType, c.data, got, err, c.want)
 		}

@@ -126,6 +126,8 @@ type Decided struct {
 // DeadLetterQuery selects dead letters. Empty fields select all.
 type DeadLetterQuery struct {
 	Function, Cause, Class, Source, Type, Key string
+	// Since selects those that were parked then or later.
+	Since time.Time
 	// Limit is the largest number of answers; 0 means [DefaultLimit].
 	Limit int
 	// After is the id of the last dead letter of the page before.

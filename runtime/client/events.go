@@ -30,6 +30,10 @@ type EventState struct {
 	Cycle    int       `json:"cycle"`
 	Attempts int       `json:"attempts"`
 	History  []Attempt `json:"history"`
+	// Behind is "<function>/<sequence>" of the event that a held one waits for.
+	Behind string `json:"behind,omitempty"`
+	// DueAt is when a retrying one is attempted again.
+	DueAt time.Time `json:"due_at,omitzero"`
 }
 
 // Accepted is the node's answer to an event: it is stored.

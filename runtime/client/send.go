@@ -14,7 +14,7 @@ import (
 
 // Send stores one event. It returns after the node's store has it.
 func (c *Client) Send(ctx context.Context, e event.Event) (Accepted, error) {
-	body, err := structured(e)
+	body, err := structured(e, false)
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -43,8 +43,9 @@ func (c *Client) SendBatch(ctx context.Context, structured []json.RawMessage) ([
 
 // structured renders e in the JSON format with its data byte for byte, which
 // neither the SDK (it writes data of application/*+json as a string) nor
-// json.Marshal (it compacts raw values) does.
-func structured(e event.Event) ([]byte, error) {
+// json.Marshal (it compacts raw values) does. In base64, which keeps the bytes
+// too, it is one line whatever the data.
+func structured(e event.Event, inBase64 bool) ([]byte, error) {
 	envelope := map[string]any{"specversion": e.SpecVersion(), "id": e.ID(), "source": e.Source(), "type": e.Type()}
 	for name, value := range map[string]string{
 		"subject": e.Subject(), "datacontenttype": e.DataContentType(), "dataschema": e.DataSchema(),
@@ -54,7 +55,16 @@ func structured(e event.Event) ([]byte, error) {
 		}
 	}
 	if !e.Time().IsZero() {
-		envelope["time"] = types.FormatTime(e.Time())
+		// The SDK would write it in UTC, and the same event sent again with its own offset would be another one.
+		at := e.Time()
+		if _, offset := at.Zone(); offset%60 != 0 { // which RFC 3339 cannot write
+			at = at.UTC()
+		}
+		text, err := at.MarshalText()
+		if err != nil {
+			return nil, fmt.Errorf("event %s: attribute time: %w", e.ID(), err)
+		}
+		envelope["time"] = string(text)
 	}
 	for name, value := range e.Extensions() {
 		switch value.(type) {
@@ -71,6 +81,8 @@ func structured(e event.Event) ([]byte, error) {
 	data, raw := e.Data(), []byte(nil)
 	switch {
 	case len(data) == 0:
+	case inBase64:
+		envelope["data_base64"] = data
 	case isJSON(e.DataContentType()) && json.Valid(data):
 		raw = data
 	case !isJSON(e.DataContentType()) && utf8.Valid(data):

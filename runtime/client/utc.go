@@ -54,8 +54,7 @@ func (e EventLife) UTC() EventLife {
 	}
 	states := make([]EventState, len(e.Functions))
 	for i, s := range e.Functions {
-		s.History = historyUTC(s.History)
-		states[i] = s
+		states[i] = s.UTC()
 	}
 	e.Functions = states
 	return e

@@ -76,7 +76,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	root.SetFlagErrorFunc(a.flagError)
-	root.AddCommand(a.serve(), a.demo(), a.event(), a.function(), a.dlq(), a.lane(), a.account(), a.doctor(), a.backup(), a.restore(), a.version())
+	root.AddCommand(a.serve(), a.demo(), a.event(), a.function(), a.dlq(), a.lane(), a.audit(), a.account(), a.doctor(), a.backup(), a.restore(), a.version())
 	// Cobra's own noun answers a wrong verb with its help and exit 0.
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

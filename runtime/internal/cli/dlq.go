@@ -13,7 +13,8 @@ import (
 )
 
 func (a *app) dlq() *cobra.Command {
-	return a.noun("dlq", "Dead letters: look, decide", a.dlqLs(), a.dlqShow(), a.dlqTail(), a.dlqRedrive(), a.dlqDiscard(), a.dlqEdit(), a.dlqRelease())
+	return a.noun("dlq", "Dead letters: look, decide",
+		a.dlqLs(), a.dlqShow(), a.dlqTail(), a.dlqExport(), a.dlqRedrive(), a.dlqEdit(), a.dlqDiscard(), a.dlqRelease())
 }
 
 // filterFlags are the flags that select dead letters.
@@ -25,6 +26,7 @@ func filterFlags(c *cobra.Command, q *client.DeadLetterQuery) {
 	f.StringVar(&q.Source, "source", "", "of events of this source")
 	f.StringVar(&q.Type, "type", "", "of events of this type")
 	f.StringVar(&q.Key, "key", "", "of this ordering key")
+	f.Var((*instant)(&q.Since), "since", "parked since then: a time such as 2026-01-02T03:04:05Z, or how long ago, such as 2h")
 }
 
 func (a *app) dlqLs() *cobra.Command {

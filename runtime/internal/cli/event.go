@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) event() *cobra.Command {
-	return a.noun("event", "Send events and follow their lives", a.eventSend(), a.eventShow())
+	return a.noun("event", "Send events and follow their lives", a.eventSend(), a.eventShow(), a.eventTrace())
 }
 
 func (a *app) eventShow() *cobra.Command {

@@ -23,6 +23,7 @@ type sendFlags struct {
 	id, source, kind, subject, key string
 	data, dataFile, contentType    string
 	attributes                     []string
+	wait                           string
 	asJSON                         bool
 }
 
@@ -32,11 +33,17 @@ func (a *app) eventSend() *cobra.Command {
 		Use:   "send [FILE|-]",
 		Short: "Store events: one from flags, or those of a file",
 		Long: "Without a file, the flags describe one event. A file (- is standard input) holds structured CloudEvents in\n" +
-			"JSON: one, an array of them, or one a line. The command ends when they are stored, not when they are handled.",
+			"JSON: one, an array of them, or one a line. The command ends when they are stored, or with --wait when every\n" +
+			"function that takes them is done with them: then it fails unless all were delivered or discarded.",
 		Example: "  siding event send --type com.insurer.claim.reported --key policy-7 --data '{\"claim\":1}'\n" +
-			"  siding event send claims.jsonl",
+			"  siding event send claims.jsonl\n" +
+			"  siding event send --type com.insurer.claim.reported --data '{}' --wait=30s",
 		Args: arguments(0, 1, "[FILE|-]"),
 		RunE: func(c *cobra.Command, args []string) error {
+			timeout, waits, err := waitOf(f.wait, args)
+			if err != nil {
+				return err
+			}
 			node, err := a.client()
 			if err != nil {
 				return err
@@ -47,7 +54,21 @@ func (a *app) eventSend() *cobra.Command {
 						return usage("give either a file or the flags of one event", "%s and --%s: which event?", args[0], name)
 					}
 				}
-				return a.sendFile(c.Context(), node, args[0], f.asJSON)
+				accepted, err := a.sendFile(c.Context(), node, args[0], f.asJSON || waits)
+				switch {
+				case err != nil:
+					return err
+				case waits:
+					return a.await(c.Context(), node, accepted, timeout, func(sent []client.Sent) error {
+						if f.asJSON {
+							return a.printJSON(sent)
+						}
+						return a.printSent(sent)
+					})
+				case f.asJSON:
+					return a.printJSON(accepted)
+				}
+				return nil
 			}
 			e, err := a.eventOf(f)
 			if err != nil {
@@ -56,6 +77,14 @@ func (a *app) eventSend() *cobra.Command {
 			accepted, err := node.Send(c.Context(), e)
 			if err != nil {
 				return err
+			}
+			if waits {
+				return a.await(c.Context(), node, []client.Accepted{accepted}, timeout, func(sent []client.Sent) error {
+					if f.asJSON {
+						return a.printJSON(sent[0])
+					}
+					return a.printSent(sent)
+				})
 			}
 			if f.asJSON {
 				return a.printJSON(accepted)
@@ -73,6 +102,8 @@ func (a *app) eventSend() *cobra.Command {
 	fs.StringVar(&f.dataFile, "data-file", "", "file with the data of the event; - is standard input")
 	fs.StringVar(&f.contentType, "content-type", "", "content type of the data (default: application/json if it is that, else text or octets)")
 	fs.StringArrayVar(&f.attributes, "attribute", nil, "a further attribute, as name=value; may be repeated")
+	fs.StringVar(&f.wait, "wait", "", "wait until it is handled, as in --wait=30s (without a time "+defaultWait+")")
+	fs.Lookup("wait").NoOptDefVal = defaultWait
 	jsonFlag(c, &f.asJSON)
 	return c
 }
@@ -153,13 +184,14 @@ const (
 
 // sendFile sends the events of a file in batches, in order. A batch that is
 // refused ends it; what was stored before is said, and sending the file again
-// stores nothing twice while the node remembers the ids.
-func (a *app) sendFile(ctx context.Context, node *client.Client, path string, asJSON bool) error {
+// stores nothing twice while the node remembers the ids. It prints each batch as
+// it is stored, or else keeps them all and returns them.
+func (a *app) sendFile(ctx context.Context, node *client.Client, path string, keep bool) ([]client.Accepted, error) {
 	in := a.env.Stdin
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return usage("", "%v", err)
+			return nil, usage("", "%v", err)
 		}
 		defer file.Close()
 		in = file
@@ -177,7 +209,7 @@ func (a *app) sendFile(ctx context.Context, node *client.Client, path string, as
 		}
 		sent += len(batch)
 		batch, size = nil, 0
-		if asJSON {
+		if keep {
 			all = append(all, accepted...)
 			return nil
 		}
@@ -201,15 +233,12 @@ func (a *app) sendFile(ctx context.Context, node *client.Client, path string, as
 		if sent > 0 {
 			a.say("stored %d events before that", sent)
 		}
-		return err
+		return nil, err
 	}
 	if sent == 0 {
 		a.say("no events in %s", path)
 	}
-	if asJSON {
-		return a.printJSON(all)
-	}
-	return nil
+	return all, nil
 }
 
 // sendFailure names the event of the file that a batch was refused for.

@@ -25,6 +25,11 @@ func usage(hint, format string, args ...any) error {
 	return &failure{exit: client.ExitUsage, text: fmt.Sprintf(format, args...), hint: hint}
 }
 
+// failed returns something that did not come out as it was asked for.
+func failed(hint, format string, args ...any) *failure {
+	return &failure{exit: client.ExitFailed, text: fmt.Sprintf(format, args...), hint: hint}
+}
+
 // refused returns something that a command will not do as asked.
 func refused(hint, format string, args ...any) error {
 	return &failure{exit: client.ExitRefused, text: fmt.Sprintf(format, args...), hint: hint}

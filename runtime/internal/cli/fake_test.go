@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,6 +146,7 @@ func fakeNode(holds bool, token string) http.Handler {
 	})
 	fakeOperations(mux, holds, answer, refuse)
 	fakeLanes(mux, token == "empty", answer, refuse)
+	fakeReads(mux, token == "empty", answer, refuse)
 	mux.HandleFunc("GET /api/v1/account", func(w http.ResponseWriter, _ *http.Request) {
 		line := client.FunctionAccount{Function: "file-claim", Stream: "EVENTS", Accepted: 100, Delivered: 90, Pending: 5, Delivering: 1,
 			Held: 2, Parked: 2, Holds: holds, Problems: []client.AccountProblem{}}
@@ -180,7 +182,7 @@ func fakeNode(holds bool, token string) http.Handler {
 	})
 }
 
-// fakeIntake stores every event at sequence 7, refuses one whose id is bad, and
+// fakeIntake stores every event at sequence 7, or at its id if that is a number of four digits, refuses one whose id is bad, and
 // calls one whose id is old a duplicate.
 func fakeIntake(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, int, any), refuse func(http.ResponseWriter, *client.Problem)) {
 	body, _ := io.ReadAll(r.Body)
@@ -210,7 +212,11 @@ func fakeIntake(w http.ResponseWriter, r *http.Request, answer func(http.Respons
 				source += " " + name + "=" + string(b)
 			}
 		}
-		out = append(out, client.Accepted{ID: id, Source: source, Sequence: 7, Duplicate: id == "old"})
+		sequence := uint64(7)
+		if n, err := strconv.ParseUint(id, 10, 64); err == nil && len(id) == 4 {
+			sequence = n
+		}
+		out = append(out, client.Accepted{ID: id, Source: source, Sequence: sequence, Duplicate: id == "old"})
 	}
 	if batch {
 		answer(w, 202, out)
