@@ -47,7 +47,7 @@ func ValidateAll(fns []Function) error {
 }
 
 func (f Function) wrong(p problem) error {
-	return fmt.Errorf("function %q: %s: %s", f.Name, p.field, p.text)
+	return &FieldError{Function: f.Name, Field: p.field, Text: p.text}
 }
 
 func (f Function) validate() []error {

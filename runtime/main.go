@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -17,34 +18,45 @@ import (
 
 // Main is the whole program of a node that hosts these functions: the server, the store, the HTTP API and every command. It does not
 // return. A function that is wrong is an error of the program: it is printed, and the exit code is 2.
+//
+// What the functions mean is said here. Their numbers (retry, timeout, concurrency, hold limit) and their owner can be set in the
+// configuration, which can also declare functions whose handlers listen at a URL; siding config schema describes it.
 func Main(fns ...functions.Function) {
 	if err := functions.ValidateAll(fns); err != nil {
 		fmt.Fprintf(os.Stderr, "siding: %v\n", err)
 		os.Exit(2) //nolint:revive // Main is the caller's main
 	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
 	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: buildVersion(),
-		Serve:        func(ctx context.Context, o cli.ServeOptions) error { return serve(ctx, o, fns) },
-		Demo:         Demo,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Version: buildVersion(), Release: release(info),
+		Functions: fns, URL: urlHandler, Serve: serve, Demo: Demo,
 		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect,
 	}))
 }
 
-// serve is the command of that name.
-func serve(ctx context.Context, o cli.ServeOptions, fns []functions.Function) error {
+// serve is the command of that name, and what dev runs.
+func serve(ctx context.Context, o cli.ServeOptions) error {
 	log := newLog(os.Stderr, o.LogFormat, o.LogLevel)
 	sync, err := streams.ParseSync(o.Sync)
 	if err != nil {
 		return err
 	}
-	r, err := New(Config{DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Token: o.Token, Logger: log}, fns...)
+	r, err := New(Config{
+		DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Token: o.Token, Logger: log, Grace: o.Grace, AckWait: o.AckWait,
+	}, o.Functions...)
 	if err != nil {
 		return err
 	}
 	go func() {
 		select {
 		case <-r.Ready():
-			log.Info("siding is ready", "http", r.HTTPAddr(), "nats", cmp.Or(r.NATSAddr(), "off"), "data_dir", o.DataDir, "functions", len(fns))
+			log.Info("siding is ready", "http", r.HTTPAddr(), "nats", cmp.Or(r.NATSAddr(), "off"), "data_dir", o.DataDir, "functions", len(o.Functions))
+			if o.Ready != nil {
+				o.Ready(r.HTTPAddr(), r.NATSAddr())
+			}
 		case <-ctx.Done():
 		}
 	}()

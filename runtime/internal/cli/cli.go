@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 )
 
@@ -21,6 +22,12 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
+	// Environ is the environment as a whole, as in os.Environ.
+	Environ func() []string
+	// Functions are those that are compiled in, and URL makes a handler of the
+	// address of one that is not.
+	Functions []functions.Function
+	URL       func(url string) functions.Handler
 	// Serve runs a node until ctx ends. Its error may implement
 	// ExitCode() int and may end with ": hint: …".
 	Serve func(ctx context.Context, o ServeOptions) error
@@ -33,6 +40,9 @@ type Env struct {
 	// Inspect says what is wrong with a data directory.
 	Inspect func(dir string) (client.Doctor, error)
 	Version client.Version
+	// Release is the version that the go command can fetch this program's Siding
+	// by, or nothing where it comes from a checkout.
+	Release string
 }
 
 // Main runs one command line, without the program's name, and returns the exit
@@ -76,7 +86,8 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
 	root.SetFlagErrorFunc(a.flagError)
-	root.AddCommand(a.serve(), a.demo(), a.event(), a.function(), a.dlq(), a.lane(), a.audit(), a.account(), a.doctor(), a.backup(), a.restore(), a.version())
+	root.AddCommand(a.serve(), a.dev(), a.initModule(), a.demo(), a.config(), a.event(), a.function(), a.dlq(), a.lane(), a.audit(), a.account(),
+		a.doctor(), a.backup(), a.restore(), a.version())
 	// Cobra's own noun answers a wrong verb with its help and exit 0.
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

@@ -17,7 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"pgregory.net/rapid"
 
+	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/runtime/internal/config"
 )
 
 func TestMain(m *testing.M) {
@@ -28,10 +30,25 @@ func TestMain(m *testing.M) {
 
 func fakeEnv(in io.Reader, out, errs io.Writer, getenv func(string) string) Env {
 	return Env{
-		Stdin: in, Stdout: out, Stderr: errs, Getenv: getenv,
+		Stdin: in, Stdout: out, Stderr: errs, Getenv: getenv, Environ: func() []string { return fakeEnviron(getenv) },
+		Functions: []functions.Function{{
+			Name: "file-claim", Types: []string{"com.insurer.claim.*"}, Retry: functions.Retry{Attempts: 3}, Owner: "claims-team",
+			Handle: func(context.Context, functions.Event) error { return nil },
+		}},
+		URL: func(string) functions.Handler {
+			return func(context.Context, functions.Event) error { return nil }
+		},
 		Serve: func(_ context.Context, o ServeOptions) error {
 			if o.DataDir == "locked" {
 				return errors.New("directory locked: locked by process 7: hint: stop it or choose another --data-dir")
+			}
+			if o.Ready != nil {
+				o.Ready(o.HTTP, "nats://"+o.NATS)
+				_, err := os.Stat(o.DataDir)
+				fmt.Fprintln(out, "data there:", err == nil)
+			}
+			for _, f := range o.Functions[1:] {
+				fmt.Fprintln(out, "declared:", f.Name, f.Types, f.OrderBy)
 			}
 			return json.NewEncoder(out).Encode(o)
 		},
@@ -40,8 +57,25 @@ func fakeEnv(in io.Reader, out, errs io.Writer, getenv func(string) string) Env 
 			return err
 		},
 		VerifyBackup: fakeVerify, Restore: fakeRestore, Inspect: fakeInspect,
+		Release: getenv("RELEASE"),
 		Version: client.Version{Version: "1.2.3", Go: "go1.26", NATSServer: "v2.15.2", Commit: "abcdef"},
 	}
+}
+
+// fakeEnviron has what a script may set: a script's environment can only be
+// asked for one name at a time.
+func fakeEnviron(getenv func(string) string) []string {
+	var all []string
+	names := []string{config.EnvFile, "SIDING_SERVER", "SIDING_DATADIR", "SIDING_TEST_DIR"}
+	for _, s := range config.Settings() {
+		names = append(names, s.Env())
+	}
+	for _, name := range names {
+		if v := getenv(name); v != "" {
+			all = append(all, name+"="+v)
+		}
+	}
+	return all
 }
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata/script")
@@ -74,13 +108,13 @@ func TestScripts(t *testing.T) {
 
 // exits runs a command and checks its exit code: exits 3 siding dlq show a/1.
 // It runs in this process, which is ten times as fast under the race detector,
-// unless the command reads the script's files or its standard input: the working
-// directory and standard input belong to a whole process.
+// unless the command reads the script's files or its standard input, or writes
+// files: the working directory and standard input belong to a whole process.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || args[1] != "siding" {
 		ts.Fatalf("use: exits code siding …")
 	}
-	outside := false
+	outside := len(args) > 2 && args[2] == "init"
 	for _, arg := range args[2:] {
 		_, err := os.Stat(ts.MkAbs(arg))
 		outside = outside || arg == "-" || arg != "" && err == nil

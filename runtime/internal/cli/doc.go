@@ -17,5 +17,7 @@
 // terminal to ask on it refuses, unless --yes says that somebody has decided.
 //
 // The package talks to a node only through package client; serve and demo are
-// handed in by the binary.
+// handed in by the binary. What a node is told is read by package config, in
+// one way for serve, dev and config show; a configuration that is wrong is a
+// wrong use, so that config check exits as a start with the same file would.
 package cli

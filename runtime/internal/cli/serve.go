@@ -4,14 +4,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/config"
 )
 
-// ServeOptions is what the flags of serve say, checked.
+// ServeOptions is how a node is to run, checked.
 type ServeOptions struct {
 	DataDir string
 	// HTTP is host:port of the API. NATS is host:port for NATS clients, or
@@ -25,75 +27,84 @@ type ServeOptions struct {
 	Insecure bool
 	LogLevel slog.Level
 	// LogFormat is "text" or "json".
-	LogFormat string
+	LogFormat      string
+	Grace, AckWait time.Duration
+	// Functions are those that are compiled in, with the numbers of the
+	// configuration, and those that it declares.
+	Functions []functions.Function `json:"-"`
+	// Ready, if there is one, is told once where the node listens: the address
+	// of the API, and the URL for NATS clients or nothing.
+	Ready func(http, nats string) `json:"-"`
 }
 
 func (a *app) serve() *cobra.Command {
-	var o ServeOptions
-	var tokenFile, level string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node: the store, the functions and the API",
-		Args:  arguments(0, 0, ""),
+		Long: "Runs a node until it is interrupted. Every flag can also be set in a YAML file (--config) and in the environment:\n" +
+			"default < file < environment < flag. siding config show tells what came from where.",
+		Args: arguments(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(tokenFile, level); err != nil {
+			loaded, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			o, err := serveOptions(loaded)
+			if err != nil {
 				return err
 			}
 			return a.env.Serve(c.Context(), o)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&o.DataDir, "data-dir", "siding-data", "directory of everything that is stored")
-	f.StringVar(&o.HTTP, "http", "127.0.0.1:4280", "address of the HTTP API")
-	f.StringVar(&o.NATS, "nats", "127.0.0.1:4222", "address for NATS clients, or off")
-	f.StringVar(&o.Sync, "sync", "interval", "when the disk is synced: interval, or always (safe against power loss)")
-	f.StringVar(&tokenFile, "token-file", "", "file with the token that callers must present")
-	f.BoolVar(&o.Insecure, "insecure", false, "allow open access from other machines")
-	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	f.StringVar(&o.LogFormat, "log-format", "text", "text or json")
+	settingFlags(c)
 	return c
 }
 
-// check reads what is named and refuses what is wrong or open to the world.
-func (o *ServeOptions) check(tokenFile, level string) error {
-	if o.DataDir == "" {
-		return usage("name the directory of the store", "--data-dir: empty")
+// serveOptions reads what is named and refuses what is open to the world.
+func serveOptions(c *config.Config) (ServeOptions, error) {
+	n := c.Node
+	o := ServeOptions{
+		DataDir: n.DataDir, HTTP: n.HTTP, NATS: n.NATS, Sync: n.Sync, Insecure: n.Insecure, LogFormat: n.LogFormat,
+		Grace: n.Grace, AckWait: n.AckWait, Functions: c.Functions,
 	}
-	if err := oneOf("--sync", o.Sync, "interval", "always"); err != nil {
-		return err
+	if err := o.LogLevel.UnmarshalText([]byte(n.LogLevel)); err != nil {
+		return o, usage("", "log_level %s: %v", n.LogLevel, err)
 	}
-	if err := oneOf("--log-format", o.LogFormat, "text", "json"); err != nil {
-		return err
-	}
-	if err := oneOf("--log-level", level, "debug", "info", "warn", "error"); err != nil {
-		return err
-	}
-	if err := o.LogLevel.UnmarshalText([]byte(level)); err != nil {
-		return usage("", "--log-level %s: %v", level, err)
-	}
-	if tokenFile != "" {
-		b, err := os.ReadFile(tokenFile)
-		if err != nil {
-			return usage("name a file that holds one token", "--token-file: %v", err)
-		}
-		if o.Token = strings.TrimSpace(string(b)); o.Token == "" || strings.ContainsAny(o.Token, " \t\r\n") {
-			return usage("put one token and nothing else into it", "--token-file %s: not one word", tokenFile)
+	if n.TokenFile != "" {
+		var err error
+		if o.Token, err = readToken(n.TokenFile); err != nil {
+			return o, err
 		}
 	}
-	for _, l := range []struct{ flag, address string }{{"--http", o.HTTP}, {"--nats", o.NATS}} {
-		if l.flag == "--nats" && l.address == "off" {
+	if o.Token == "" && !o.Insecure {
+		if err := onlyLoopback(n, "give --token-file, or --insecure if this network may do everything"); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// readToken reads the token that callers must present.
+func readToken(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", usage("name a file that holds one token", "--token-file: %v", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", usage("put one token and nothing else into it", "--token-file %s: not one word", path)
+	}
+	return token, nil
+}
+
+// onlyLoopback refuses addresses that other machines reach.
+func onlyLoopback(n config.Node, hint string) error {
+	for _, l := range []struct{ flag, address string }{{"--http", n.HTTP}, {"--nats", n.NATS}} {
+		if l.address == "off" {
 			continue
 		}
-		host, port, err := net.SplitHostPort(l.address)
-		if err != nil {
-			return usage("use host:port", "%s %s: not an address", l.flag, strconv.Quote(l.address))
-		}
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return usage("use host:port", "%s %s: %s is not a port", l.flag, l.address, strconv.Quote(port))
-		}
-		if !loopback(host) && o.Token == "" && !o.Insecure {
-			return refused("give --token-file, or --insecure if this network may do everything",
-				"%s %s: reachable from other machines without a token", l.flag, l.address)
+		if host, _, err := net.SplitHostPort(l.address); err != nil || !loopback(host) {
+			return refused(hint, "%s %s: reachable from other machines without a token", l.flag, l.address)
 		}
 	}
 	return nil
@@ -102,17 +113,6 @@ func (o *ServeOptions) check(tokenFile, level string) error {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-func oneOf(flag, value string, allowed ...string) error {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	hint := "use " + strings.Join(allowed, " or ")
-	if near := nearest(value, allowed); near != "" {
-		hint = "did you mean " + near + "?"
-	}
-	return usage(hint, "%s %s: unknown", flag, strconv.Quote(value))
 }
 
 func (a *app) demo() *cobra.Command {

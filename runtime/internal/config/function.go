@@ -1,0 +1,101 @@
+package config
+
+import "regexp"
+
+// field is a key of a section.
+type field struct {
+	name string
+	doc  string
+	rule rule
+	// meaning marks what belongs to a function behind a URL alone: a
+	// compiled-in one has it from its code.
+	meaning bool
+}
+
+// section is the rule of a mapping with known keys.
+type section struct {
+	fields []field
+	// require lists groups of keys: a mapping must have every key of exactly
+	// one group and none of the others. None means that all keys are optional.
+	require [][]string
+	// hint says what to write when require does not hold.
+	hint string
+}
+
+// list is the rule of a sequence.
+type list struct {
+	of    rule
+	least int
+}
+
+// functionMap is the rule of the section functions: a name, and what is said of it.
+type functionMap struct{ section }
+
+const maxAttempts, maxConcurrency, maxDepth = 1000, 1024, 1_000_000_000
+
+var (
+	functionName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	oneLine      = text{"one line of text", regexp.MustCompile(`^[^\x00-\x1f\x7f-\x9f]*$`)}
+	oneURL       = text{"an absolute http or https URL", regexp.MustCompile(`^https?://[^\s/?#]+\S*$`)}
+	oneKey       = text{"partitionkey, subject, source, unordered or extension:NAME", regexp.MustCompile(`^(partitionkey|subject|source|unordered|extension:[a-z0-9]+)$`)}
+	oneType      = text{"an event type, as in com.insurer.claim.*", regexp.MustCompile(`^\S+$`)}
+)
+
+// functionFields are the keys below the name of a function.
+func functionFields() []field {
+	return []field{
+		{name: "url", meaning: true, rule: oneURL, doc: "where the handler listens; with it the function is declared here and needs no Go"},
+		{name: "types", meaning: true, rule: list{oneType, 1}, doc: "CloudEvents types that it wants; * stands for one token, a last > for the rest"},
+		{name: "stream", meaning: true, rule: oneType, doc: "stream that it reads"},
+		{name: "order_by", meaning: true, rule: oneKey, doc: "what finds the ordering key: partitionkey, subject, source, unordered or extension:NAME"},
+		{name: "on_park", meaning: true, rule: words{"hold", "continue"}, doc: "whether a dead letter holds later events of its key"},
+		{name: "start", meaning: true, rule: words{"now", "beginning"}, doc: "where it begins when it is hosted for the first time"},
+		{name: "version", meaning: true, rule: oneLine, doc: "version of the handler, recorded with every failed attempt"},
+		{name: "retry", rule: retrySection(), doc: "how often and how soon an event is attempted again"},
+		{name: "timeout", rule: duration{positive: true}, doc: "longest time of one attempt"},
+		{name: "concurrency", rule: integer{1, maxConcurrency}, doc: "attempts that may run at once"},
+		{name: "hold_limit", rule: holdLimitSection(), doc: "when holding raises an alarm"},
+		{name: "owner", rule: oneLine, doc: "who is to be asked about its dead letters"},
+	}
+}
+
+func retrySection() section {
+	return section{fields: []field{
+		{name: "attempts", rule: integer{1, maxAttempts}, doc: "attempts in all, the first included"},
+		{name: "budget", rule: duration{}, doc: "longest time since the first failure within which an attempt may start; 0s is no such limit"},
+		{name: "backoff", rule: backoffSection(), doc: "waits between attempts; it replaces the whole backoff of the function, its jitter included"},
+	}}
+}
+
+func backoffSection() section {
+	return section{
+		fields: []field{
+			{name: "first", rule: duration{positive: true}, doc: "wait after the first failed attempt; it doubles from then on"},
+			{name: "longest", rule: duration{positive: true}, doc: "longest wait"},
+			{name: "delays", rule: list{duration{}, 1}, doc: "the waits one by one; the last one repeats"},
+			{name: "jitter", rule: share{}, doc: "width of the band around a wait as a share of it, 0 to 1; 0 where it is left out"},
+		},
+		require: [][]string{{"first", "longest"}, {"delays"}},
+		hint:    "write first and longest, or delays",
+	}
+}
+
+func holdLimitSection() section {
+	return section{fields: []field{
+		{name: "age", rule: duration{}, doc: "how long one key may hold events without a break; 0s is no such limit"},
+		{name: "depth", rule: integer{0, maxDepth}, doc: "how many events one key may hold; 0 is no such limit"},
+	}}
+}
+
+// file is the rule of the whole document.
+func file() section {
+	var s section
+	for _, setting := range Settings() {
+		s.fields = append(s.fields, field{name: setting.Key, rule: setting.rule, doc: setting.Doc})
+	}
+	s.fields = append(s.fields, field{
+		name: "functions", rule: functionMap{section{fields: functionFields()}},
+		doc: "numbers for functions that are compiled in, and whole functions that live behind a URL",
+	})
+	return s
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Setting is one setting of the node, as the file, the environment and the
+// flags know it.
+type Setting struct {
+	// Key is its name in the file.
+	Key string
+	// Default is its value where nobody says anything.
+	Default string
+	// Doc says what it is, for the help and the schema.
+	Doc string
+	// Bool says that it is a switch: its flag needs no value.
+	Bool bool
+
+	rule scalar
+}
+
+// Env is its name in the environment.
+func (s Setting) Env() string { return envPrefix + strings.ToUpper(s.Key) }
+
+// Flag is its name on the command line, without hyphens before it.
+func (s Setting) Flag() string { return strings.ReplaceAll(s.Key, "_", "-") }
+
+const (
+	envPrefix = "SIDING_"
+	// EnvFile is the variable that names the file, as the flag --config does.
+	EnvFile = "SIDING_CONFIG"
+)
+
+// clientVariables belong to the commands that ask a node, and to nobody here.
+func clientVariables() []string { return []string{"SIDING_SERVER", "SIDING_TOKEN"} }
+
+const port = `([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])`
+
+var (
+	onePath    = text{"a path", regexp.MustCompile(`^[^\x00-\x1f]+$`)}
+	oneAddress = text{"host:port, as in 127.0.0.1:4280", regexp.MustCompile(`^(\[[0-9a-zA-Z:.%]+\]|[^\[\]:\s]*):` + port + `$`)}
+	addressOff = text{"host:port, as in 127.0.0.1:4222, or off", regexp.MustCompile(`^((\[[0-9a-zA-Z:.%]+\]|[^\[\]:\s]*):` + port + `|off)$`)}
+)
+
+// Settings returns every setting of a node, in the order in which they are
+// documented.
+func Settings() []Setting {
+	return []Setting{
+		{Key: "data_dir", Default: "siding-data", rule: onePath, Doc: "directory of everything that is stored"},
+		{Key: "http", Default: "127.0.0.1:4280", rule: oneAddress, Doc: "address of the HTTP API"},
+		{Key: "nats", Default: "127.0.0.1:4222", rule: addressOff, Doc: "address for NATS clients, or off"},
+		{Key: "sync", Default: "interval", rule: words{"interval", "always"}, Doc: "when the disk is synced: interval, or always (safe against power loss)"},
+		{Key: "token_file", rule: onePath, Doc: "file with the token that callers must present"},
+		{Key: "insecure", Default: "false", Bool: true, rule: yesNo{}, Doc: "allow open access from other machines"},
+		{Key: "log_level", Default: "info", rule: words{"debug", "info", "warn", "error"}, Doc: "debug, info, warn or error"},
+		{Key: "log_format", Default: "text", rule: words{"text", "json"}, Doc: "text or json"},
+		{Key: "grace", Default: "20s", rule: duration{positive: true, seconds: true}, Doc: "time that a stop gives to running attempts"},
+		{Key: "ack_wait", Default: "2m", rule: duration{positive: true, seconds: true}, Doc: "time without a heartbeat after which JetStream delivers an event again"},
+	}
+}
+
+// Node is what the settings say.
+type Node struct {
+	DataDir, HTTP, NATS, Sync string
+	TokenFile                 string // "" is none
+	Insecure                  bool
+	LogLevel, LogFormat       string
+	Grace, AckWait            time.Duration
+}
+
+// nodeOf expects values that their rules have accepted.
+func nodeOf(values map[string]string) Node {
+	length := func(key string) time.Duration {
+		d, _ := time.ParseDuration(values[key])
+		return d
+	}
+	return Node{
+		DataDir: values["data_dir"], HTTP: values["http"], NATS: values["nats"], Sync: values["sync"],
+		TokenFile: values["token_file"], Insecure: values["insecure"] == "true",
+		LogLevel: values["log_level"], LogFormat: values["log_format"],
+		Grace: length("grace"), AckWait: length("ack_wait"),
+	}
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/siding-dev/siding/functions"
+)
+
+// shown is one line about a function: its key below the name, what it says of a
+// function with its defaults, and whether code has left it to the default.
+type shown struct {
+	key   string
+	text  func(functions.Function) string
+	unset func(functions.Function) bool
+}
+
+func shownFields() []shown {
+	type fn = functions.Function
+	return []shown{
+		{"types", func(f fn) string { return strings.Join(f.Types, " ") }, func(fn) bool { return false }},
+		{"stream", func(f fn) string { return f.Stream }, func(f fn) bool { return f.Stream == "" }},
+		{"order_by", func(f fn) string { return f.OrderBy.String() }, func(f fn) bool { return f.OrderBy == functions.PartitionKey }},
+		{"on_park", func(f fn) string { return f.OnPark.String() }, func(f fn) bool { return f.OnPark == functions.Hold }},
+		{"start", func(f fn) string { return f.Start.String() }, func(f fn) bool { return f.Start == functions.FromNow }},
+		{"version", func(f fn) string { return f.Version }, func(f fn) bool { return f.Version == "" }},
+		{"retry.attempts", func(f fn) string { return strconv.Itoa(f.Retry.Attempts) }, func(f fn) bool { return f.Retry.Attempts == 0 }},
+		{"retry.budget", func(f fn) string { return f.Retry.Budget.String() }, func(f fn) bool { return f.Retry.Budget == 0 }},
+		{"retry.backoff", func(f fn) string { return f.Retry.Backoff.String() }, func(f fn) bool { return reflect.ValueOf(f.Retry.Backoff).IsZero() }},
+		{"timeout", func(f fn) string { return f.Timeout.String() }, func(f fn) bool { return f.Timeout == 0 }},
+		{"concurrency", func(f fn) string { return strconv.Itoa(f.Concurrency) }, func(f fn) bool { return f.Concurrency == 0 }},
+		{"hold_limit.age", func(f fn) string { return f.HoldLimit.Age.String() }, func(f fn) bool { return f.HoldLimit.Age == 0 }},
+		{"hold_limit.depth", func(f fn) string { return strconv.Itoa(f.HoldLimit.Depth) }, func(f fn) bool { return f.HoldLimit.Depth == 0 }},
+		{"owner", func(f fn) string { return f.Owner }, func(f fn) bool { return f.Owner == "" }},
+	}
+}
+
+// Resolved returns every setting, and after them every rule of the functions,
+// with where each came from. Nothing in it is secret: a file of tokens is named
+// and not read, and of a URL the password and the query are left out.
+func (c *Config) Resolved() []Resolved {
+	out := slices.Clone(c.settings)
+	for _, f := range c.Functions {
+		name := "functions." + f.Name + "."
+		said := c.said.of[f.Name]
+		raw := functions.Function{}
+		if i := slices.IndexFunc(c.compiled, func(k functions.Function) bool { return k.Name == f.Name }); i >= 0 {
+			raw = c.compiled[i]
+		}
+		if m, _ := said.data.(mapping); m.of["url"].text != "" {
+			u := m.of["url"]
+			out = append(out, Resolved{name + "url", withoutSecrets(u.text), FromFile, fmt.Sprintf("%s:%d", c.File, u.at.line)})
+		}
+		full := f.WithDefaults()
+		for _, s := range shownFields() {
+			r := Resolved{Key: name + s.key, Value: s.text(full), Origin: FromCode}
+			if has(said, s.key) {
+				r.Origin, r.Where = FromFile, fmt.Sprintf("%s:%d", c.File, find(said, s.key, position{}).line)
+			} else if raw.Name == "" || s.unset(raw) {
+				r.Origin = FromDefault
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// has says whether the path stands in v.
+func has(v value, path string) bool {
+	m, ok := v.data.(mapping)
+	if !ok {
+		return false
+	}
+	key, rest, more := strings.Cut(path, ".")
+	below, ok := m.of[key]
+	return ok && (!more || has(below, rest))
+}
+
+func withoutSecrets(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "…"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = ""
+		return u.Redacted() + "?…"
+	}
+	return u.Redacted()
+}
