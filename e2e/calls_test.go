@@ -20,6 +20,7 @@ type function struct {
 	Concurrency int             `json:"concurrency"`
 	OrderBy     string          `json:"order_by"`
 	Do          string          `json:"do"`
+	URL         string          `json:"url"`
 }
 
 // program is the environment of the node program, and where it writes down its calls.

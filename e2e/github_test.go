@@ -277,12 +277,12 @@ func TestRealEventsReachEveryFunctionOnceAndUnchangedWhicheverWayTheyCome(t *tes
 
 // deadLetter is what `siding dlq ls --json` prints, as far as these tests look at it.
 type deadLetter struct {
-	ID, Function, Type, Key, Cause, Class, Error, Version string
-	EventID                                               string `json:"event_id"`
-	ParkedBy                                              string `json:"parked_by"`
-	TraceID                                               string `json:"trace_id"`
-	Sequence                                              uint64
-	Attempts, Cycle                                       int
+	ID, Function, Type, Key, Cause, Class, Code, Error, Version string
+	EventID                                                     string `json:"event_id"`
+	ParkedBy                                                    string `json:"parked_by"`
+	TraceID                                                     string `json:"trace_id"`
+	Sequence                                                    uint64
+	Attempts, Cycle                                             int
 }
 
 // deadLetterDetail is what `siding dlq show --json` adds.

@@ -38,7 +38,11 @@
 // The last allowed attempt that asks for a retry has exhausted the event,
 // which is then parked too. Every outcome wraps its cause, so that errors.Is
 // and errors.As still find it. [Typed] decodes JSON data first and parks what
-// does not decode: repeating a bad payload is noise.
+// does not decode: repeating a bad payload is noise. A Function.Schema says more
+// about the data than a type can, and refuses what violates it.
+//
+// [HTTP] is a handler that posts the event to a URL, so that the work can be
+// done in any language; the status that is answered is the outcome.
 //
 // The rules are pure: [Retry.Next], [Backoff.Delay], [Key.Of] and [ResultOf]
 // use no clock and no randomness of their own, so that a host, a simulation

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/siding-dev/siding/functions"
@@ -78,6 +80,51 @@ func ExampleUnavailable() {
 		return functions.Unavailable(errors.New("ledger: connection refused"))
 	}, functionstest.NewEvent("claim.reported", nil))
 	// Output: retry unavailable 0s ledger: connection refused
+}
+
+func ExampleSuspend() {
+	show(func(context.Context, functions.Event) error {
+		return functions.Suspend(errors.New("the contract has ended"))
+	}, functionstest.NewEvent("claim.reported", nil))
+	// Output: retry unavailable 0s the contract has ended
+}
+
+func ExampleHTTP() {
+	// The other end may be written in any language.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Method, r.Header.Get("ce-type"))
+		http.Error(w, "no policy has this number", http.StatusUnprocessableEntity)
+	}))
+	defer server.Close()
+	f := functions.Function{
+		Name:   "file-claim",
+		Types:  []string{"claim.reported"},
+		Handle: functions.HTTP(server.URL, functions.HTTPHeader("Authorization", "Bearer s3cret")),
+	}
+	r := functions.Invoke(context.Background(), f, functionstest.NewEvent("claim.reported", Claim{Policy: "none"}))
+	fmt.Println(r.Outcome, r.Class, r.Code)
+	// Output:
+	// POST claim.reported
+	// park permanent http_422
+}
+
+func ExampleFunction_CheckData() {
+	f := functions.Function{
+		Name:   "file-claim",
+		Types:  []string{"claim.reported"},
+		Schema: []byte(`{"required": ["policy"], "properties": {"cents": {"type": "integer", "minimum": 0}}}`),
+		Handle: functions.Typed(fileClaim),
+	}
+	fmt.Println(f.Validate())
+	err := f.CheckData(functionstest.NewEvent("claim.reported", Claim{Policy: "7", Cents: -5}))
+	fmt.Println(err)
+	if bad, ok := errors.AsType[*functions.SchemaError](err); ok {
+		fmt.Println(bad.Path)
+	}
+	// Output:
+	// <nil>
+	// data does not satisfy the schema: at /cents: minimum: got -5, want 0
+	// /cents
 }
 
 func ExampleTyped() {

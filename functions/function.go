@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -54,8 +55,17 @@ type Function struct {
 	Owner string
 	// Version of the code, recorded with every failed attempt. Optional.
 	Version string
-	// Handle does the work. See Typed for data that is JSON.
+	// Schema is a JSON Schema that the data of its events must satisfy, of draft
+	// 2020-12 unless its $schema says otherwise; nil is none. Formats are asserted,
+	// and nothing is loaded: all that it refers to stands in it. Over HTTP an event that
+	// violates it is refused with 422; one that came in by NATS is parked as
+	// undecodable without a call of Handle.
+	Schema []byte
+	// Handle does the work. See Typed for data that is JSON, and HTTP for work
+	// that is done elsewhere.
 	Handle Handler
+
+	compiled *schema // of Schema, by WithDefaults
 }
 
 // WithDefaults returns f with the default for every field that is zero and has
@@ -71,6 +81,10 @@ func (f Function) WithDefaults() Function {
 	}
 	if f.Concurrency == 0 {
 		f.Concurrency = DefaultConcurrency
+	}
+	if f.Schema != nil {
+		f.compiled = f.compiled.of(f.Schema)
+		f.Schema = bytes.Clone(f.Schema)
 	}
 	return f
 }

@@ -25,6 +25,11 @@ const maxStack = 16 << 10
 // sets the deadline and the [Attempt] on ctx; Invoke adds the event (see
 // [EventFrom]).
 //
+// An event whose data does not satisfy f.Schema is parked as undecodable without
+// a call of the handler. It is checked here, although a host checks what it
+// accepts, because events come in other ways too, because a schema may be
+// younger than the event, and because here the checks of many events run at once.
+//
 // No handler takes the process with it by a panic: a panic, a runtime.Goexit,
 // and an error whose own methods panic (a nil pointer in an error interface)
 // are failed attempts of class panic. What a handler starts in goroutines of
@@ -49,9 +54,13 @@ func Invoke(ctx context.Context, f Function, e Event) Result {
 			}
 			answer <- r
 		}()
-		own := cloneEvent(e)
-		err := f.Handle(withEvent(ctx, own), own)
-		r = resultIn(ctx, err)
+		if err := f.CheckData(e); err != nil {
+			r = ResultOf(Undecodable(err))
+		} else {
+			own := cloneEvent(e)
+			err := f.Handle(withEvent(ctx, own), own)
+			r = resultIn(ctx, err)
+		}
 		returned = true
 	}()
 	return <-answer

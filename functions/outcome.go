@@ -48,6 +48,7 @@ type outcomeError struct {
 	outcome Outcome
 	class   Class         // "" leaves it to an outcome further inside, else transient
 	after   time.Duration // 0 leaves the delay to the policy
+	suspend bool          // the function is not to be called any more
 	cause   error         // never nil
 }
 
@@ -78,6 +79,15 @@ func RetryAfter(d time.Duration, err error) error {
 // the outage took are given back. It is never nil.
 func Unavailable(err error) error {
 	return outcome(outcomeError{outcome: Retried, class: ClassUnavailable}, err, "resource unavailable")
+}
+
+// Suspend stops the whole function: no attempt of any event begins until a
+// person resumes it, or the node is started again. It is for a handler that has
+// learned that it must not be called any more, when its receiver is gone for
+// good or its contract has ended. The attempt is not charged: its event waits, as
+// all others of the function do. Other functions go on. It is never nil.
+func Suspend(err error) error {
+	return outcome(outcomeError{outcome: Retried, class: ClassUnavailable, suspend: true}, err, "function suspended by the handler")
 }
 
 // Park makes the event a dead letter at once, because no retry can help. Later

@@ -12,6 +12,7 @@ type Result struct {
 	Outcome Outcome
 	Class   Class         // empty when done
 	After   time.Duration // the delay that the handler asked for; 0 leaves it to the policy
+	Suspend bool          // the function is not to be called any more; see the function Suspend
 	Code    string        // the short code of the error, if it has one; see ResultOf
 	Err     error         // what the handler returned, or the panic as an error; nil when done
 	Stack   string        // where it panicked, at most 16 KiB; else empty
@@ -21,7 +22,7 @@ type Result struct {
 // returned: nil is done, and an error without an outcome is a retry of class
 // transient. Of several outcomes wrapped in each other the outermost decides;
 // one that means retry takes the delay and the class it does not state itself
-// from the retries directly within it.
+// from the retries directly within it. A suspension within one of them holds.
 //
 // If the error, or one that it wraps, has a method Code() string, the result
 // carries that code. It may come from a database or an HTTP API and groups
@@ -32,7 +33,7 @@ func ResultOf(err error) Result {
 	}
 	r := Result{Outcome: Retried, Err: err}
 	if found, ok := errors.AsType[*outcomeError](err); ok {
-		r.Outcome, r.Class, r.After = found.outcome, found.class, found.after
+		r.Outcome, r.Class, r.After, r.Suspend = found.outcome, found.class, found.after, found.suspend
 		for r.Outcome == Retried {
 			found, ok = errors.AsType[*outcomeError](found.cause)
 			if !ok || found.outcome != Retried {
@@ -40,6 +41,7 @@ func ResultOf(err error) Result {
 			}
 			r.Class = cmp.Or(r.Class, found.class)
 			r.After = cmp.Or(r.After, found.after)
+			r.Suspend = r.Suspend || found.suspend
 		}
 	}
 	r.Class = cmp.Or(r.Class, ClassTransient)

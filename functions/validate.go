@@ -83,8 +83,11 @@ func (f Function) validate() []error {
 			ps = append(ps, problemf(text.field, "%q has control characters or is not UTF-8; write one line of text", text.value))
 		}
 	}
+	if f.Schema != nil && f.compiled.err != nil {
+		ps = append(ps, problemf("schema", "%v", f.compiled.err))
+	}
 	if f.Handle == nil {
-		ps = append(ps, problemf("handle", "is missing; write Typed(fn) or a func(context.Context, functions.Event) error"))
+		ps = append(ps, problemf("handle", "is missing; write Typed(fn), HTTP(url) or a func(context.Context, functions.Event) error"))
 	}
 	errs := make([]error, 0, len(ps))
 	for _, p := range ps {

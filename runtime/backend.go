@@ -62,6 +62,9 @@ func (h *host) checkAll(events []event.Event) error {
 		if err := h.store.Check(e); err != nil {
 			return inBatch(err, i, len(events))
 		}
+		if err := h.checkSchemas(e); err != nil {
+			return inBatch(err, i, len(events))
+		}
 		id := streams.MessageID(e.Source(), e.ID())
 		earlier, again := first[id]
 		if again && !streams.Same(events[earlier], e) {
@@ -82,6 +85,11 @@ func inBatch(err error, index, size int) error {
 	if invalid, ok := errors.AsType[*streams.InvalidError](err); ok {
 		named := *invalid
 		named.Index = index
+		return &named
+	}
+	if p, ok := errors.AsType[*problem](err); ok {
+		named := *p
+		named.Index = &index
 		return &named
 	}
 	return fmt.Errorf("event %d of the batch: %w", index, err)

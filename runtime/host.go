@@ -186,9 +186,10 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 	if d.Cycle != nil {
 		decision.Cycle = *d.Cycle // a stale one is refused, and recorded, by whoever would apply it
 	}
-	if d.Action == client.Edit {
+	o := h.owner(d.Function)
+	if d.Action == client.Edit && o != nil {
 		decision.Source, decision.Data = d.Source, append([]byte(d.Data), d.DataBase64...) // one of them
-		if err := h.checkEdit(ctx, ref, letter, decision); err != nil {
+		if err := h.checkEdit(ctx, o.fn, ref, letter, decision); err != nil {
 			return client.Decided{}, err
 		}
 	}
@@ -204,7 +205,6 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 		}
 		decision.Through = source.Last
 	}
-	o := h.owner(d.Function)
 	if o == nil {
 		return h.decideOrphan(ctx, ref, decision, decided, stands)
 	}
@@ -229,10 +229,15 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 }
 
 // checkEdit refuses new data that the owner would refuse too, before the edit is stated.
-func (h *host) checkEdit(ctx context.Context, ref streams.Ref, letter streams.Message, d streams.Decision) error {
+func (h *host) checkEdit(ctx context.Context, fn functions.Function, ref streams.Ref, letter streams.Message, d streams.Decision) error {
 	before, err := resolved(ctx, h.store, ref, letter)
 	if err == nil {
-		_, err = h.store.Edit(before, d.Data)
+		_, err = edited(h.store, fn, before, d.Data)
+	}
+	if bad, ok := errors.AsType[*functions.SchemaError](err); ok {
+		p := newProblem(client.Refused, "edit of %s: %v", ref.ID(), bad)
+		p.Function, p.Path = fn.Name, bad.Path
+		return p
 	}
 	if err != nil {
 		return fmt.Errorf("edit of %s: %w", ref.ID(), err)

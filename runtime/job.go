@@ -47,6 +47,7 @@ func (o *owner) attempt(j *job) {
 	ctx, cancel := context.WithTimeoutCause(o.attempts, o.fn.Timeout, functions.ErrTimeout)
 	defer cancel()
 	ctx, j.span = o.tracer.attempt(ctx, j.traced, j.attempt.Number, j.redelivered, j.previous)
+	ctx = functions.WithTrace(ctx, handedOn(ctx, j.traced))
 	o.metrics.started(o.fn.Name)
 	j.started = time.Now()
 	j.result = functions.Invoke(functions.WithAttempt(ctx, j.attempt), o.fn, j.event)

@@ -32,7 +32,7 @@ func Main(fns ...functions.Function) {
 	}
 	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Version: buildVersion(), Release: release(info),
-		Functions: fns, URL: urlHandler, Serve: serve, Demo: Demo,
+		Functions: fns, URL: urlFunction, Serve: serve, Demo: Demo,
 		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect,
 	}))
 }
@@ -75,3 +75,6 @@ func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
 }
+
+// urlFunction is the handler of a function that the configuration declares.
+func urlFunction(url string) functions.Handler { return functions.HTTP(url) }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,13 +125,16 @@ func TestASecondEditIsAConflictThatNamesTheFirst(t *testing.T) {
 
 // TestAnEditThatCannotStandChangesNothing: neither through the API, nor where a decision comes another way.
 func TestAnEditThatCannotStandChangesNothing(t *testing.T) {
-	for name, data := range map[string]string{"no JSON": `{"a":`, "too large": `"` + strings.Repeat("x", 1<<20-100<<10) + `"`} {
+	for name, data := range map[string]string{
+		"no JSON": `{"a":`, "too large": `"` + strings.Repeat("x", 1<<20-100<<10) + `"`, "against the schema": `{"id":7}`,
+	} {
 		t.Run(name, func(t *testing.T) {
-			ordered(t, functions.Function{}, parkOnce("a1"), func(t *testing.T, w *world, l *life) {
+			fn := functions.Function{Schema: []byte(`{"properties":{"id":{"type":"string"}}}`)}
+			ordered(t, fn, parkOnce("a1"), func(t *testing.T, w *world, l *life) {
 				l.sendKeyed("a1", "a2")
 				before := l.settle("f")
 				_, err := l.host.decide(t.Context(), edit(1, data, "Ada"))
-				if p, known := problemOf(err); !known || (p.Code != client.Invalid && p.Code != client.TooLarge) {
+				if p, known := problemOf(err); !known || !slices.Contains([]client.Code{client.Invalid, client.TooLarge, client.Refused}, p.Code) {
 					t.Errorf("got %v, want it refused as invalid or too large", err)
 				}
 				l.state(1, streams.Decision{Action: streams.ActionEdit, Data: []byte(data)})

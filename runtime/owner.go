@@ -78,7 +78,8 @@ type owner struct {
 	departed   int
 	lanes      lanes
 	abandoned  int
-	suspended  atomic.Bool // too many handlers hang; also read by others
+	suspended  atomic.Bool // too many handlers hang, or one has asked for it; also read by others
+	dismissed  bool        // a handler has asked for the suspension
 	stopping   bool
 
 	bounds   streams.Source  // of the source stream at the start

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/siding-dev/siding/advisories"
+	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -23,7 +24,7 @@ func (o *owner) edit(ctx context.Context, ref streams.Ref, letter streams.Messag
 	if err != nil {
 		return c, audit, "", err
 	}
-	if c, err = o.store.Edit(before, d.Data); err != nil {
+	if c, err = edited(o.store, o.fn, before, d.Data); err != nil {
 		return c, audit, err.Error(), nil
 	}
 	audit.Detail["bytes_before"], audit.Detail["bytes_after"] = strconv.Itoa(len(before.Data)), strconv.Itoa(len(c.Data))
@@ -39,6 +40,19 @@ func (o *owner) edit(ctx context.Context, ref streams.Ref, letter streams.Messag
 	}
 	audit.Detail["original_base64"] = base64.StdEncoding.EncodeToString(before.Data)
 	return c, audit, "", nil
+}
+
+// edited is a copy with new data, which the function must be able to take.
+func edited(store *streams.Store, fn functions.Function, before streams.Copy, data []byte) (streams.Copy, error) {
+	c, err := store.Edit(before, data)
+	if err != nil {
+		return c, err
+	}
+	e, err := streams.Decode(c.Header, c.Data)
+	if err != nil {
+		return c, err
+	}
+	return c, fn.CheckData(e)
 }
 
 // resolved is the copy of a dead letter with headers and body, also if it stands by reference.

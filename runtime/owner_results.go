@@ -27,7 +27,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	}
 	var delay time.Duration
 	again := false
-	if e.result.Outcome == functions.Retried && e.result.Class != functions.ClassStopping {
+	if e.result.Outcome == functions.Retried && e.result.Class != functions.ClassStopping && !e.result.Suspend {
 		delay, again = o.fn.Retry.Next(e.number, it.history.CycleFailed, e.at, e.result.After, o.random())
 	}
 	j.span.end(e.result, delay) //nolint:contextcheck // a span is no part of the owner's context
@@ -47,6 +47,8 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	case e.result.Class == functions.ClassStopping:
 		o.endSlot(it) // interrupted by us: not charged, and it comes back at the next start
 		it.phase = moving
+	case e.result.Suspend:
+		o.onSuspend(ctx, it, e.result.Err)
 	case e.result.Outcome == functions.Parked:
 		cause := advisories.Permanent
 		if e.result.Class == functions.ClassUndecodable {

@@ -47,7 +47,7 @@ func (o *owner) stuckLimit() int { return max(8, 4*o.fn.Concurrency) }
 // the next start of the process, which none of them survives. What waits meanwhile is kept alive by heartbeats.
 func (o *owner) judgeStuck(ctx context.Context) {
 	o.metrics.overdue(o.fn.Name, o.abandoned)
-	suspend := o.abandoned >= o.stuckLimit()
+	suspend := o.dismissed || o.abandoned >= o.stuckLimit()
 	if suspend == o.suspended.Swap(suspend) {
 		return
 	}

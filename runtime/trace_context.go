@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/siding-dev/siding/functions"
 )
 
 // The W3C trace context. As a plain header it is the context of the hop that
@@ -98,6 +100,19 @@ func formatContext(c trace.SpanContext) (parent, state string) {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), c), carrier)
 	return carrier[traceparent], carrier[tracestate]
+}
+
+// handedOn is the trace context for what a handler calls in its attempt: that of the attempt's span, else, where nothing is traced, the one that the
+// event came with.
+func handedOn(ctx context.Context, ev tracedEvent) func() functions.Trace {
+	return func() functions.Trace {
+		c := trace.SpanContextFromContext(ctx)
+		if !c.IsValid() {
+			c = creationOf(ev)
+		}
+		parent, state := formatContext(c) //nolint:contextcheck // c is all that it needs
+		return functions.Trace{Parent: parent, State: state}
+	}
 }
 
 // contextHeader writes c for a stored message; nil if there is none.

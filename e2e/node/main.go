@@ -47,6 +47,8 @@ type spec struct {
 	OrderBy     string          `json:"order_by"` // as functions.ParseKey reads it; "" is the default
 	// Do is the function's script; without one, each event brings its own in its extension "do".
 	Do string `json:"do"`
+	// URL is where the function's events are posted to instead.
+	URL string `json:"url"`
 }
 
 // hosted makes the functions that NODE_FUNCTIONS describes.
@@ -61,11 +63,15 @@ func hosted() ([]functions.Function, error) {
 	}
 	var fns []functions.Function
 	for _, s := range specs {
+		handle := func(ctx context.Context, e functions.Event) error { return play(ctx, s.Do, e) }
+		if s.URL != "" {
+			handle = functions.HTTP(s.URL)
+		}
 		fn := functions.Function{
 			Name: s.Name, Types: s.Types, Timeout: s.Timeout, Concurrency: s.Concurrency, Version: "1.0.0",
 			Retry: functions.Retry{Attempts: s.Attempts},
 			Handle: func(ctx context.Context, e functions.Event) error {
-				return calls.around(ctx, s.Name, e, func() error { return play(ctx, s.Do, e) })
+				return calls.around(ctx, s.Name, e, func() error { return handle(ctx, e) })
 			},
 		}
 		if s.OrderBy != "" {

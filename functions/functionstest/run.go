@@ -77,6 +77,10 @@ func (r Result) Retried() bool { return r.attempt.Outcome == functions.Retried }
 // Parked says whether the event is a dead letter now.
 func (r Result) Parked() bool { return r.attempt.Outcome == functions.Parked }
 
+// Suspended says whether the function is not to be called any more. The event
+// is retried when it may be again.
+func (r Result) Suspended() bool { return r.attempt.Suspend }
+
 // Discarded says whether the event was dropped on purpose.
 func (r Result) Discarded() bool { return r.attempt.Outcome == functions.Discarded }
 

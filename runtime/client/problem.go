@@ -100,9 +100,12 @@ type Problem struct {
 	// Hint says what to do about it.
 	Hint string `json:"hint,omitempty"`
 	// Attribute and Path name the part of an event that is wrong: a CloudEvents
-	// attribute, and a JSON path such as $.data.
+	// attribute, and a JSON path such as $.data. Where Function names one whose
+	// schema the data does not satisfy, Path is a JSON pointer into the data, such
+	// as /lines/0/amount, and absent for the data as a whole.
 	Attribute string `json:"attribute,omitempty"`
 	Path      string `json:"path,omitempty"`
+	Function  string `json:"function,omitempty"`
 	// Index is the position of the wrong event in a batch, from 0.
 	Index *int `json:"index,omitempty"`
 }

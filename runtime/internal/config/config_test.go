@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/siding-dev/siding/functions"
 )
@@ -152,6 +153,7 @@ functions:
 	claim.HoldLimit = functions.HoldLimit{Age: 2 * time.Hour, Depth: 10}
 	want := []functions.Function{claim, compiled()[1], score}
 	same := cmp.Options{
+		cmpopts.IgnoreUnexported(functions.Function{}),
 		cmp.Comparer(func(a, b functions.Handler) bool { return true }),
 		cmp.Comparer(func(a, b functions.Backoff) bool { return a.String() == b.String() }),
 	}
@@ -253,5 +255,30 @@ func TestNothingSecretIsShown(t *testing.T) {
 	all := fmt.Sprint(c.Resolved())
 	if strings.Contains(all, "hush") || !strings.Contains(all, "http://me:xxxxx@h/p?…") || !strings.Contains(all, "/run/secrets/token") {
 		t.Errorf("got %s, want no password and no query", all)
+	}
+}
+
+func TestASchemaStandsInAFileOfItsOwn(t *testing.T) {
+	file := func(name, content string) string {
+		path := filepath.ToSlash(filepath.Join(t.TempDir(), name))
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	with := func(schema string) string {
+		return "functions:\n  score:\n    url: http://localhost:9000\n    types: [claim]\n    schema_file: " + schema + "\n"
+	}
+	c, err := load(t, with(file("claim.json", `{"required":["policy"]}`)))
+	if err != nil || string(c.Functions[2].Schema) != `{"required":["policy"]}` {
+		t.Errorf("got %v, want the schema of the file", err)
+	}
+	for schema, want := range map[string]string{
+		"/no/such/file":                "5:18: functions.score.schema_file: open /no/such/file",
+		file("bad.json", `{"type":7}`): "5:18: functions.score.schema_file: is no JSON Schema",
+	} {
+		if _, err := load(t, with(schema)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }

@@ -51,6 +51,7 @@ func functionFields() []field {
 		{name: "on_park", meaning: true, rule: words{"hold", "continue"}, doc: "whether a dead letter holds later events of its key"},
 		{name: "start", meaning: true, rule: words{"now", "beginning"}, doc: "where it begins when it is hosted for the first time"},
 		{name: "version", meaning: true, rule: oneLine, doc: "version of the handler, recorded with every failed attempt"},
+		{name: "schema_file", meaning: true, rule: onePath, doc: "file with the JSON Schema of the data; what does not satisfy it is refused"},
 		{name: "retry", rule: retrySection(), doc: "how often and how soon an event is attempted again"},
 		{name: "timeout", rule: duration{positive: true}, doc: "longest time of one attempt"},
 		{name: "concurrency", rule: integer{1, maxConcurrency}, doc: "attempts that may run at once"},

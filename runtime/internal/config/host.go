@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,12 @@ func (c *Config) host(handler func(url string) functions.Handler) Problems {
 				continue // a handler cannot be made of it
 			}
 			mean(fn, said)
+			if schema, ok := said.of["schema_file"].data.(string); ok {
+				var err error
+				if fn.Schema, err = os.ReadFile(schema); err != nil {
+					problems = append(problems, c.problem(name, "schema_file", faultf("name a file that holds a JSON Schema", "%v", err)))
+				}
+			}
 			fn.Handle = handler(where)
 		}
 		problems = append(problems, c.invalid(*fn)...)
@@ -188,7 +195,7 @@ func (c *Config) invalid(f functions.Function) Problems {
 
 // keyOf is the key in the file of a field of Function.
 func keyOf(field string) string {
-	return strings.NewReplacer("orderby", "order_by", "onpark", "on_park", "holdlimit", "hold_limit").Replace(field)
+	return strings.NewReplacer("orderby", "order_by", "onpark", "on_park", "holdlimit", "hold_limit", "schema", "schema_file").Replace(field)
 }
 
 // problem is one about a key of a function, at the line that says it or at the
