@@ -150,7 +150,7 @@ func TestCommandsRefuseWithOneLineAndItsHint(t *testing.T) {
 		{3, "event show nothing", "event nothing: not found", ""},
 		{2, "dlq discard none/42 --yes", "no reason", "--reason"},
 		{2, "event send", "no type", "--type"},
-		{2, "event send --type t --attribute bad_name=1 --json", "bad_name", ""},
+		{2, "event send --type t --attribute bad_name=1 --json", "bad_name", "only a to z and 0 to 9"},
 		{5, "account --server " + nobody, "unreachable", "siding serve"},
 	}
 	for _, test := range tests {
@@ -384,8 +384,10 @@ func TestNATSClientsCannotTouchWhatSidingKeeps(t *testing.T) {
 // A token guards HTTP and NATS alike; health stays open to whoever probes it.
 func TestTokenIsAskedForByHTTPAndNATSAndSentByCommands(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("open-sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
+	made := command(t, built.siding, nil, "token", "new", "ana", "--append", file)
+	token := strings.TrimSpace(made.stdout)
+	if made.code != 0 || token == "" {
+		t.Fatalf("siding token new: got exit code %d: %s", made.code, made.stderr)
 	}
 	p, err := launch(t, exec.Command(built.siding, append(serveArgs(t.TempDir()), "--token-file", file)...))
 	if err == nil {
@@ -404,21 +406,21 @@ func TestTokenIsAskedForByHTTPAndNATSAndSentByCommands(t *testing.T) {
 		t.Errorf("got %d without a token, want 401", got.status)
 	}
 	header := s.headers(true)
-	header["Authorization"] = []string{"Bearer open-sesame"}
+	header["Authorization"] = []string{"Bearer " + token}
 	if got, err = post(t.Context(), client, p.url, header, s.data); err != nil || got.status != http.StatusAccepted {
 		t.Errorf("got %d %s (%v) with the token, want 202", got.status, got.body, err)
 	}
 	if got := p.cli(t, "account"); got.code != 4 {
 		t.Errorf("siding account without a token: got exit code %d, want 4", got.code)
 	}
-	if got := p.cli(t, "account", "--token", "open-sesame"); got.code != 0 {
+	if got := p.cli(t, "account", "--token", token); got.code != 0 {
 		t.Errorf("siding account with the token: got exit code %d: %s", got.code, got.stderr)
 	}
 	if conn, err := nats.Connect(p.nats); err == nil {
 		conn.Close()
 		t.Error("got a NATS connection without a token, want it refused")
 	}
-	conn, err := nats.Connect(p.nats, nats.Token("open-sesame"))
+	conn, err := nats.Connect(p.nats, nats.Token(token))
 	if err != nil {
 		t.Fatalf("got %v for NATS with the token", err)
 	}

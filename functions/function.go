@@ -29,9 +29,13 @@ type Function struct {
 	// hyphens, at most 63 characters.
 	Name string
 	// Types are the CloudEvents types it wants, at least one. As in NATS, a
-	// token * stands for any one token, a last token > for one or more.
+	// token * stands for any one token, a last token > for one or more. With
+	// another Stream they are patterns of that stream's subjects.
 	Types []string
-	// Stream is the JetStream stream it reads; "" is DefaultStream.
+	// Stream is the JetStream stream it reads; "" is DefaultStream. Any other
+	// one must keep its events in files by limits, and they must be CloudEvents
+	// all the same: what is none is parked. Where the stream removes events by
+	// itself, no more is promised than it keeps.
 	Stream string
 	// OrderBy finds the ordering key of an event; the zero value is PartitionKey.
 	OrderBy Key

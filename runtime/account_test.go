@@ -18,10 +18,18 @@ import (
 // wantAccount compares an account that must hold.
 func (l *life) wantAccount(when string, got, want client.FunctionAccount) {
 	l.w.t.Helper()
-	want.Function, want.Stream, want.Holds = got.Function, streams.EventsStream, true
+	want.Function, want.Stream, want.Holds = got.Function, sourceOf(want), true
 	if diff := cmp.Diff(want, got); diff != "" {
 		l.w.t.Errorf("%s: account (-want +got):\n%s", when, diff)
 	}
+}
+
+// sourceOf is the stream that an account is of, EVENTS unless it names one.
+func sourceOf(a client.FunctionAccount) string {
+	if a.Stream != "" {
+		return a.Stream
+	}
+	return streams.EventsStream
 }
 
 // TestTheAccountIsExactInEachState reads it where nothing moves: while handlers hang, delays run and letters stand, among events of types

@@ -169,6 +169,11 @@ func (r *Runtime) functionShow(ctx context.Context, name string) (client.Functio
 		Concurrency: d.Concurrency, Owner: d.Owner, Version: d.Version, SinceSequence: d.Since, State: "orphan",
 		Pending: a.Pending, Delivering: a.Delivering, Retrying: a.Retrying, Held: a.Held, Parked: a.Parked,
 	}
+	source, err := h.store.Source(ctx, d.Stream)
+	if err != nil {
+		return client.Function{}, err
+	}
+	f.StreamRemoves = source.Removes()
 	for _, fn := range r.fns {
 		if fn.Name == name {
 			f.Hosted, f.State, f.Start = true, "running", fn.Start.String()

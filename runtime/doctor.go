@@ -62,10 +62,10 @@ func (r *Runtime) doctor(ctx context.Context) (client.Doctor, error) {
 		return client.Doctor{}, err
 	}
 	facts.Node.Tracing = reach(ctx, r.cfg.Getenv)
-	facts.Node.Token = r.cfg.Token != ""
+	facts.Node.Token = len(r.cfg.Tokens) > 0
 	for _, l := range []struct{ what, address string }{{"the HTTP API", r.HTTPAddr()}, {"NATS", hostOf(r.NATSAddr())}} {
 		if l.address != "" {
-			facts.Node.Listeners = append(facts.Node.Listeners, doctor.Listener{What: l.what, Address: l.address, Loopback: isLoopback(l.address)})
+			facts.Node.Listeners = append(facts.Node.Listeners, doctor.Listener{What: l.what, Address: l.address, Loopback: isLoopback(l.address), TLS: r.cfg.TLS != nil})
 		}
 	}
 	return doctor.Check(facts), nil

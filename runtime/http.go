@@ -2,8 +2,6 @@ package runtime
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +14,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/streams"
 )
 
 // backend is what the HTTP API needs of a node. Its errors are problems
@@ -72,8 +71,8 @@ type deadLetterQuery = client.DeadLetterQuery
 
 // httpOptions says how the API behaves.
 type httpOptions struct {
-	token string       // what callers must present; empty is open access
-	log   *slog.Logger // nil discards
+	tokens streams.Tokens // callers must present one; none is open access
+	log    *slog.Logger   // nil discards
 	// maxEvent is the largest event in bytes; 0 means what fits into the
 	// default payload of 1 MiB with the room that copies need.
 	maxEvent int64
@@ -106,6 +105,14 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // newHTTPHandler returns the whole HTTP surface of a node.
 func newHTTPHandler(b backend, opts httpOptions) http.Handler {
+	h, _ := newRoutes(b, opts)
+	return h
+}
+
+// newRoutes returns the HTTP surface and the pattern of each of its routes, for
+// what must hold of all of them.
+func newRoutes(b backend, opts httpOptions) (http.Handler, map[string]methods) {
+	routes := map[string]methods{}
 	if opts.log == nil {
 		opts.log = slog.New(slog.DiscardHandler)
 	}
@@ -118,15 +125,16 @@ func newHTTPHandler(b backend, opts httpOptions) http.Handler {
 		m := route.methods
 		m.log = opts.log
 		if !route.open {
-			m.guard = newGuard(opts.token)
+			m.guard = guard{opts.tokens}
 		}
+		routes[route.pattern] = m
 		mux.Handle(route.pattern, m)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, opts.log, newProblem(client.NotFound, "path %s: not found", r.URL.Path).
 			WithHint("GET / names what there is"))
 	})
-	return headers(mux)
+	return headers(mux), routes
 }
 
 // route is one path of the HTTP surface.
@@ -205,10 +213,12 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve = m.options
 	}
 	if r.Method != http.MethodOptions || serve == nil {
-		if err := m.guard.check(r); err != nil {
+		known, err := m.guard.check(r)
+		if err != nil {
 			writeError(w, r, m.log, err)
 			return
 		}
+		r = known
 	}
 	if serve == nil {
 		allow := m.allowed()
@@ -217,9 +227,24 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			WithHint("use %s", allow))
 		return
 	}
-	if err := serve(w, r); err != nil {
+	err := functionNames(r.PathValue("name"), r.PathValue("function"))
+	if err == nil {
+		err = serve(w, r)
+	}
+	if err != nil {
 		writeError(w, r, m.log, err)
 	}
+}
+
+// functionNames refuses what no function can be called, before it becomes a
+// part of something in the store. An empty one was not given.
+func functionNames(names ...string) error {
+	for _, name := range names {
+		if name != "" && !streams.FunctionName(name) {
+			return newProblem(client.NotFound, "function %.100q: not found", name).WithHint("`siding function ls` lists those that this node knows")
+		}
+	}
+	return nil
 }
 
 func (m methods) allowed() string {
@@ -231,32 +256,6 @@ func (m methods) allowed() string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-// guard checks the bearer token. Only its hash is kept, so that the comparison
-// takes the same time whatever the length of what was presented.
-type guard struct {
-	on   bool
-	hash [sha256.Size]byte
-}
-
-func newGuard(token string) guard {
-	return guard{on: token != "", hash: sha256.Sum256([]byte(token))}
-}
-
-func (g guard) check(r *http.Request) error {
-	if !g.on {
-		return nil
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return newProblem(client.Unauthorized, "no token").WithHint("send it as Authorization: Bearer <token>")
-	}
-	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if subtle.ConstantTimeCompare(hash[:], g.hash[:]) != 1 {
-		return newProblem(client.Unauthorized, "wrong token").WithHint("it is the content of the node's --token-file")
-	}
-	return nil
 }
 
 // plain makes an endpoint of a handler.

@@ -210,8 +210,11 @@ func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.
 			return deadLetterQuery{}, nil, newProblem(client.Usage, "after %s: not a dead letter's id", strconv.Quote(q.After)).
 				WithHint("an id is <function>/<sequence>")
 		}
+		if err := functionNames(function); err != nil {
+			return deadLetterQuery{}, nil, err
+		}
 	}
-	return q, v, nil
+	return q, v, functionNames(q.Function)
 }
 
 // readLimit reads the size of a page.
@@ -270,6 +273,7 @@ func readDecision(w http.ResponseWriter, r *http.Request, action string) (client
 	if err := readForm(w, r, "a decision", limit, &d); err != nil {
 		return client.Decision{}, err
 	}
+	d.By = decider(r, d.By)
 	switch {
 	case d.Function != function || d.Sequence != sequence || d.Action != action:
 		return client.Decision{}, newProblem(client.Usage, "decision: the body names another dead letter or action than the path")
@@ -291,7 +295,7 @@ func readDecision(w http.ResponseWriter, r *http.Request, action string) (client
 	case d.Tail && action != client.Discard:
 		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: only a discard takes the tail along", action, function, sequence).
 			WithHint("leave tail out: what is held behind it goes on in order")
-	case strings.TrimSpace(d.By) == "":
+	case d.By == "":
 		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: nobody named", action, function, sequence).
 			WithHint("say by whom")
 	}

@@ -17,9 +17,9 @@ import (
 func TestClientSendsWhatTheHandlerStores(t *testing.T) {
 	var got []event.Event
 	b := newFakeBackend()
-	server := httptest.NewServer(newHTTPHandler(&keeping{b, &got}, httpOptions{token: "s3cret"}))
+	server := httptest.NewServer(newHTTPHandler(&keeping{b, &got}, httpOptions{tokens: tokens("ana", secret)}))
 	defer server.Close()
-	c, err := client.New(server.URL, "s3cret")
+	c, err := client.New(server.URL, secret)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func TestPostHandsOverTheTraceContext(t *testing.T) {
 }
 
 func TestWebhookSenderGetsConsentWithoutToken(t *testing.T) {
-	h := newHTTPHandler(newFakeBackend(), httpOptions{token: "s3cret"})
+	h := newHTTPHandler(newFakeBackend(), httpOptions{tokens: tokens("ana", secret)})
 	w := ask(t, h, http.MethodOptions, "/events", "", "WebHook-Request-Origin", "eventemitter.example.com", "WebHook-Request-Rate", "120")
 	got := map[string]string{}
 	for _, name := range []string{"WebHook-Allowed-Origin", "WebHook-Allowed-Rate", "Allow"} {

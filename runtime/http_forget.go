@@ -16,12 +16,13 @@ func (a *api) forget(w http.ResponseWriter, r *http.Request) error {
 	if err := readForm(w, r, "what is to be forgotten", maxFormBody, &f); err != nil {
 		return err
 	}
+	f.By = decider(r, f.By)
 	switch {
 	case f.Function != r.PathValue("name"):
 		return newProblem(client.Usage, "forget: the body names another function than the path")
 	case !f.DryRun && strings.TrimSpace(f.Reason) == "":
 		return newProblem(client.Usage, "forget %s: no reason", f.Function).WithHint("say why: its events will never be handled")
-	case !f.DryRun && strings.TrimSpace(f.By) == "":
+	case !f.DryRun && f.By == "":
 		return newProblem(client.Usage, "forget %s: nobody named", f.Function).WithHint("say by whom")
 	}
 	forgotten, err := a.backend.forget(r.Context(), f)

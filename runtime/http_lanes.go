@@ -85,11 +85,12 @@ func readLaneQuery(r *http.Request) (client.LaneQuery, error) {
 			WithHint("known are %s", strings.Join(client.LaneStates(), ", "))
 	}
 	// A lane's token may have slashes in it, a function's name has none.
-	if function, token, _ := strings.Cut(q.After, "/"); q.After != "" && (function == "" || token == "") {
+	function, token, _ := strings.Cut(q.After, "/")
+	if q.After != "" && (function == "" || token == "") {
 		return client.LaneQuery{}, newProblem(client.Usage, "after %s: not a lane", strconv.Quote(q.After)).
 			WithHint("it is the function and the lane of the last one that was shown, <function>/<lane>")
 	}
-	return q, nil
+	return q, functionNames(q.Function, function)
 }
 
 // checkKey refuses what names no lane.
@@ -115,7 +116,7 @@ func readPause(w http.ResponseWriter, r *http.Request) (client.PauseRequest, err
 	if err := checkKey(p.Key, `send {"key": "…"}`); err != nil {
 		return client.PauseRequest{}, err
 	}
-	if strings.TrimSpace(p.By) == "" {
+	if p.By = decider(r, p.By); p.By == "" {
 		return client.PauseRequest{}, newProblem(client.Usage, "lane of key %s: nobody named", strconv.Quote(p.Key)).WithHint("say by whom")
 	}
 	for name, text := range map[string]string{"reason": p.Reason, "name": p.By} {

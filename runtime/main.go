@@ -45,7 +45,8 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 		return err
 	}
 	r, err := New(Config{
-		DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Token: o.Token, Logger: log, Grace: o.Grace, AckWait: o.AckWait,
+		DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Tokens: o.Tokens, TLS: o.TLS, Insecure: o.Insecure, Logger: log,
+		Grace: o.Grace, AckWait: o.AckWait,
 	}, o.Functions...)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func describe(t *testing.T) []byte {
 		"paths":   paths,
 		"components": object{
 			"schemas":         s.done,
-			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "The content of the node's token file. A node without one asks for none."}},
+			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "A token whose hash is in the node's token file. A node without such a file asks for none."}},
 		},
 	}
 	text, err := json.MarshalIndent(doc, "", "  ")

@@ -90,7 +90,8 @@ type owner struct {
 	cursor   uint64
 	looked   time.Time // ahead, for a lane that waits for the cursor
 	skipped  uint64    // first sequence that was passed over since the last look at the source stream; 0 = none
-	expected uint64    // next consumer sequence of the source consumer; 1 after a reset
+	holes    holes
+	expected uint64 // next consumer sequence of the source consumer; 1 after a reset
 	// Of the last reset because of a gap: the delivery that showed it, and when.
 	overtaken uint64
 	asked     time.Time

@@ -58,14 +58,17 @@ func (o *owner) begin(ctx context.Context) error {
 func (o *owner) declare(ctx context.Context) (known bool, err error) {
 	source, err := o.store.Source(ctx, o.fn.Stream)
 	if errors.Is(err, streams.ErrNotFound) {
-		return false, fmt.Errorf("function %s: %w: hint: create the stream first, or let the function read %s", o.fn.Name, err, streams.EventsStream)
+		return false, o.noStream(ctx, err)
 	}
 	if err != nil {
 		return false, err
 	}
+	if err := o.attachable(source); err != nil {
+		return false, err
+	}
 	o.bounds = source
 	o.declared = streams.Declared{
-		Name: o.fn.Name, Types: o.fn.Types, Stream: o.fn.Stream, StreamCreated: source.Created, Since: source.Last + 1,
+		Name: o.fn.Name, Types: o.fn.Types, Stream: o.fn.Stream, StreamCreated: source.Created, Since: source.Last + 1, Head: source.Last,
 		OrderBy: o.fn.OrderBy.String(), OnPark: o.fn.OnPark.String(), Attempts: o.fn.Retry.Attempts, Timeout: o.fn.Timeout, Concurrency: o.fn.Concurrency,
 		Owner: o.fn.Owner, Version: o.fn.Version,
 	}
@@ -78,7 +81,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 	case err != nil:
 		return false, err
 	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
-		o.declared.Since, o.declared.Paused, known = before.Since, before.Paused, true
+		o.declared.Since, o.declared.Head, o.declared.Paused, known = before.Since, before.Head, before.Paused, true
 	default:
 		if err := o.nothingStands(ctx, before); err != nil {
 			return false, err
@@ -228,8 +231,8 @@ const onTheirWay = time.Second
 // seen notes a source sequence. They arrive in ascending order, except for redeliveries.
 func (o *owner) seen(seq uint64) {
 	if seq > o.cursor {
-		if seq > o.cursor+1 && o.skipped == 0 {
-			o.skipped = o.cursor + 1
+		if seq > o.cursor+1 {
+			o.skip(o.cursor+1, seq-1)
 		}
 		o.cursor = seq
 		o.order = append(o.order, seq)

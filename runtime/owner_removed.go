@@ -82,7 +82,7 @@ func (o *owner) lookAhead(ctx context.Context) error {
 	}
 	if source.First <= from && source.Last <= o.cursor {
 		o.skipped = 0
-		return nil
+		return o.tellHoles(ctx)
 	}
 	// Counted in the store itself: a consumer's own number of pending events follows a moment later.
 	unseen, err := o.store.CountFrom(ctx, o.declared.Stream, o.declared.Types, o.cursor+1)
@@ -103,10 +103,11 @@ func (o *owner) lookAhead(ctx context.Context) error {
 		o.pass(source.First - 1)
 	}
 	if unseen == 0 {
+		o.skip(o.cursor+1, source.Last)
 		o.pass(source.Last)
 	}
 	o.skipped = 0
-	return nil
+	return o.tellHoles(ctx)
 }
 
 // pass moves the cursor over sequences that will never be delivered.

@@ -144,7 +144,7 @@ func TestAnEventTooLargeToCopyIsParkedByReference(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				var sizes []int
-				fn := functions.Function{Stream: "ORDERS", OnPark: functions.Continue, Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(time.Second)}}
+				fn := functions.Function{Stream: "ORDERS", Types: []string{"orders.t"}, OnPark: functions.Continue, Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(time.Second)}}
 				handle := func(ctx context.Context, _ string, a functions.Attempt) error {
 					e := functions.EventFrom(ctx)
 					note, _ := e.Extensions()["note"].(string)
@@ -156,7 +156,7 @@ func TestAnEventTooLargeToCopyIsParkedByReference(t *testing.T) {
 				}
 				l := w.open()
 				if _, err := l.store.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{
-					Name: "ORDERS", Subjects: []string{"orders.>"}, SubjectTransform: &jetstream.SubjectTransformConfig{Source: "orders.>", Destination: "events.>"},
+					Name: "ORDERS", Subjects: []string{"orders.>"},
 				}); err != nil {
 					t.Fatal(err)
 				}

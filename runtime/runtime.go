@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,11 +26,16 @@ type Config struct {
 	HTTP    string              // host:port of the HTTP API; "" or "off" = none
 	NATS    string              // host:port for NATS clients; "" or "off" = none
 	Sync    streams.Sync        // "" = interval
-	Token   string              // what callers must present; "" = open access
+	Tokens  streams.Tokens      // callers must present one; none = open access
+	TLS     *tls.Config         // of both listeners; nil = plain text
 	Logger  *slog.Logger        // nil = discard
 	Getenv  func(string) string // of the OTEL_* variables; nil = os.Getenv
 	Grace   time.Duration       // what a stop gives to running attempts; 0 = 20 s
 	AckWait time.Duration       // how long JetStream waits for a heartbeat of a delivery; 0 = 2 min
+	// Streams are further streams for functions to read: made where they are missing, and open to what clients publish.
+	Streams []streams.SourceStream
+	// Insecure allows open access from other machines: without it, listening beyond loopback without tokens is refused.
+	Insecure bool
 }
 
 // Runtime is a node that hosts functions. Make one with New and run it with Run, once.
@@ -58,6 +64,14 @@ func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
 	if err := functions.ValidateAll(all); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkAccess(); err != nil {
+		return nil, err
+	}
+	for _, source := range cfg.Streams {
+		if err := source.Validate(); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.DataDir == "" {
 		cfg.DataDir = "siding-data"
 	}
@@ -79,6 +93,15 @@ func names(fns []functions.Function) []string {
 	all := make([]string, len(fns))
 	for i, fn := range fns {
 		all[i] = fn.Name
+	}
+	return all
+}
+
+// subjects of streams.
+func subjects(sources []streams.SourceStream) []string {
+	var all []string
+	for _, source := range sources {
+		all = append(all, source.Subjects...)
 	}
 	return all
 }
@@ -113,8 +136,10 @@ func (r *Runtime) Run(ctx context.Context) error {
 	if provider != nil {
 		r.tracer = newTracer(provider)
 	}
+	r.cfg.warnAccess(r.log)
 	node, err := streams.Open(ctx, streams.Config{
-		Dir: r.cfg.DataDir, Listen: r.cfg.NATS, Sync: r.cfg.Sync, Token: r.cfg.Token, Logger: r.log, Consumers: names(r.fns),
+		Dir: r.cfg.DataDir, Listen: r.cfg.NATS, Sync: r.cfg.Sync, Tokens: r.cfg.Tokens, TLS: r.cfg.TLS, Logger: r.log, Consumers: names(r.fns),
+		Publish: subjects(r.cfg.Streams),
 	})
 	if err != nil {
 		return err
@@ -163,6 +188,9 @@ func (r *Runtime) session(ctx context.Context, node *streams.Node, first bool) e
 	if err != nil {
 		return err
 	}
+	if err := store.EnsureSources(ctx, r.cfg.Streams); err != nil {
+		return err
+	}
 	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing, hung: r.hung})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.run(ctx) })
@@ -194,7 +222,7 @@ func listenHTTP(ctx context.Context, address string) (net.Listener, error) {
 
 // serve answers HTTP until ctx ends, and lets requests finish.
 func (r *Runtime) serve(ctx context.Context, listener net.Listener, node *streams.Node) error {
-	handler := newHTTPHandler(r, httpOptions{token: r.cfg.Token, log: r.log, maxEvent: int64(streams.MaxEventSize(node.MaxPayload()))})
+	handler := newHTTPHandler(r, httpOptions{tokens: r.cfg.Tokens, log: r.log, maxEvent: int64(streams.MaxEventSize(node.MaxPayload()))})
 	server := newHTTPServer(handler, r.log) //nolint:contextcheck // requests outlive ctx by the time that Shutdown gives them
 	stopped := make(chan error, 1)
 	go func() {
@@ -203,7 +231,7 @@ func (r *Runtime) serve(ctx context.Context, listener net.Listener, node *stream
 		defer cancel()
 		stopped <- server.Shutdown(limit)
 	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := serveOn(server, listener, r.cfg.TLS); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("http: %w", err)
 	}
 	if err := <-stopped; err != nil {

@@ -3,6 +3,7 @@ package streams
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -11,25 +12,28 @@ import (
 // anew at every start, may do everything. All others are guests.
 type gate struct {
 	secret string // of the node's own connections
-	token  string // guests must present it; "" lets everybody in
+	inbox  string // prefix of where answers to them go: nobody else hears them, or knows where to forge one
+	tokens Tokens // guests must present one; none lets everybody in
 	guest  *server.Permissions
 }
 
-func newGate(token string, publish, consumers []string) *gate {
-	if publish == nil {
-		publish = []string{eventsPrefix + ">"}
-	}
-	return &gate{secret: rand.Text(), token: token, guest: guestPermissions(publish, consumers)}
+// nodePrefix begins the subjects on which the node's own connections hear answers.
+const nodePrefix = "_SIDING."
+
+func newGate(tokens Tokens, publish, consumers []string) *gate {
+	publish = append([]string{eventsPrefix + ">"}, publish...)
+	return &gate{secret: rand.Text(), inbox: nodePrefix + rand.Text(), tokens: tokens, guest: guestPermissions(publish, consumers)}
 }
 
 // Check is called by the server for every connection, from many goroutines.
 func (g *gate) Check(c server.ClientAuthentication) bool {
 	presented := c.GetOpts().Token
+	name, known := g.tokens.Find(presented)
 	switch {
 	case equalSecret(presented, g.secret):
 		c.RegisterUser(&server.User{Username: "node"})
-	case g.token == "" || equalSecret(presented, g.token):
-		c.RegisterUser(&server.User{Username: "guest", Permissions: g.guest})
+	case known || len(g.tokens) == 0:
+		c.RegisterUser(&server.User{Username: strings.TrimSpace("guest " + name), Permissions: g.guest})
 	default:
 		return false
 	}
@@ -43,8 +47,13 @@ func equalSecret(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a)
 // for somebody, or get at the durable consumers named in consumers and at the work queues, where a second reader would
 // take work away.
 //
-// What a permission cannot hold back: the server answers a publish at its reply subject whatever that is, so that a
-// guest can make a bare PubAck land in any stream. Who reads siding.> must therefore expect a message that is not ours.
+// Guests hear each other: every client's answers go to _INBOX.>, and no permission tells one client's inbox from another's. There they
+// hear nothing that they may not ask for themselves.
+//
+// What a permission cannot hold back: the server answers at the reply subject of a request whatever that is, and delivers to
+// the subject that a consumer's configuration names. A guest who means to can so make a PubAck, or an event, land in any stream. Who
+// reads siding.> must therefore expect a message that is not ours. Guests are colleagues who are kept from mistakes; who is to have
+// no influence at all gets no token.
 func guestPermissions(publish, consumers []string) *server.Permissions {
 	allow := append([]string{
 		"$JS.API.INFO",
@@ -67,7 +76,8 @@ func guestPermissions(publish, consumers []string) *server.Permissions {
 	}
 	return &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: allow, Deny: deny},
-		// A guest that hears the API's requests could answer them in the server's place.
-		Subscribe: &server.SubjectPermission{Deny: []string{"$JS.API.>", "$JS.ACK.>"}},
+		// A guest that hears the API's requests could answer them in the server's place. One that hears where the node waits
+		// for an answer could have the server send another there, as the reply to a request of his own.
+		Subscribe: &server.SubjectPermission{Deny: []string{"$JS.API.>", "$JS.ACK.>", "$SYS.>", nodePrefix + ">"}},
 	}
 }

@@ -179,11 +179,6 @@ func (s *Store) copySources(ctx context.Context, b *Backup) error {
 	return nil
 }
 
-// ownStream reports whether functions write to a stream, so that it must be copied while they are held.
-func ownStream(name string) bool {
-	return strings.HasPrefix(name, "SIDING_") || strings.HasPrefix(name, "KV_SIDING_") || strings.HasPrefix(name, dlqPrefix)
-}
-
 func (s *Store) streamFolders(b *Backup, name string) (from, to string) {
 	rel := filepath.Join(storeDir, "jetstream", s.node.Server().GlobalAccount().GetName(), "streams", name)
 	return filepath.Join(s.node.dir.path, rel), filepath.Join(b.dir, rel)

@@ -16,7 +16,7 @@ const DefaultAckWait = 2 * time.Minute
 // SourceConsumer attaches to a function's durable consumer on its source stream. A missing one is made again behind floor, and
 // made is true then; one that exists keeps where it started. ackFloor is what the consumer has acknowledged for good.
 func (s *Store) SourceConsumer(ctx context.Context, d Declared, floor uint64) (c jetstream.Consumer, made bool, ackFloor uint64, err error) {
-	filters, err := TypeFilters(d.Types)
+	filters, err := SubjectFilters(d.Stream, d.Types)
 	if err != nil {
 		return nil, false, 0, fmt.Errorf("function %s: %w", d.Name, err)
 	}
@@ -96,7 +96,7 @@ func (s *Store) Reset(ctx context.Context, stream, consumer string) error {
 
 // CountFrom counts the messages of a stream at or above a sequence that a function's type patterns select.
 func (s *Store) CountFrom(ctx context.Context, stream string, types []string, from uint64) (uint64, error) {
-	filters, err := TypeFilters(types)
+	filters, err := SubjectFilters(stream, types)
 	if err != nil {
 		return 0, err
 	}

@@ -18,6 +18,7 @@ type Declared struct {
 	Stream        string        `json:"stream"`
 	StreamCreated time.Time     `json:"stream_created"` // with Stream: the identity of every sequence number we keep
 	Since         uint64        `json:"since"`          // first source sequence that is this function's
+	Head          uint64        `json:"head,omitempty"` // last source sequence when it was first hosted: what was missing then was no event of its
 	OrderBy       string        `json:"order_by"`
 	Attempts      int           `json:"attempts"` // allowed per cycle
 	Timeout       time.Duration `json:"timeout"`  // nanoseconds
@@ -57,6 +58,9 @@ func (s *Store) Declare(ctx context.Context, d Declared) error {
 
 // Declared reads one function's declaration; ErrNotFound when it was never hosted here.
 func (s *Store) Declared(ctx context.Context, name string) (Declared, error) {
+	if !FunctionName(name) {
+		return Declared{}, fmt.Errorf("function %s: %w", excerpt(name), ErrNotFound)
+	}
 	ctx, cancel := context.WithTimeout(ctx, OpTimeout)
 	defer cancel()
 	kv, err := s.node.JetStream().KeyValue(ctx, FunctionsBucket)
@@ -102,6 +106,8 @@ type Source struct {
 	First   uint64
 	Last    uint64
 	Deleted int // sequences between First and Last that were removed one by one
+
+	config jetstream.StreamConfig
 }
 
 // Source reads a source stream's identity and bounds; ErrNotFound when there is none.
@@ -116,5 +122,5 @@ func (s *Store) Source(ctx context.Context, name string) (Source, error) {
 		return Source{}, fmt.Errorf("stream %s: %w", name, err)
 	}
 	info := st.CachedInfo()
-	return Source{Name: name, Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Deleted: info.State.NumDeleted}, nil
+	return Source{Name: name, Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Deleted: info.State.NumDeleted, config: info.Config}, nil
 }

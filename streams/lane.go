@@ -91,6 +91,25 @@ func TypeFilters(patterns []string) ([]string, error) {
 		}
 		all = append(all, f)
 	}
+	return widest(all), nil
+}
+
+// SubjectFilters returns the filters of a function's patterns on the stream that it reads. On EVENTS the subject of an event is
+// its type. On any other stream it is what the publisher chose, so there the patterns are those of subjects, as they are.
+func SubjectFilters(stream string, patterns []string) ([]string, error) {
+	if stream == EventsStream {
+		return TypeFilters(patterns)
+	}
+	for _, p := range patterns {
+		if len(p) > MaxTypeSubject {
+			return nil, fmt.Errorf("subject pattern of %d bytes is too long: at most %d", len(p), MaxTypeSubject)
+		}
+	}
+	return widest(patterns), nil
+}
+
+// widest drops the filters that another one already covers.
+func widest(all []string) []string {
 	var kept []string
 	for i, f := range all {
 		covered := false
@@ -104,7 +123,7 @@ func TypeFilters(patterns []string) ([]string, error) {
 			kept = append(kept, f)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // covers reports whether every subject that matches filter narrow also matches filter wide.

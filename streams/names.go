@@ -33,6 +33,24 @@ const (
 	TerminatedSubject    = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
 )
 
+// maxFunctionName is the longest name of a function.
+const maxFunctionName = 63
+
+// FunctionName reports whether a name can be a function's: a lower-case letter, then lower-case letters, digits and hyphens. Whatever comes
+// from outside is looked at before it becomes a part of a subject: one beyond the server's control line closes the connection, for everybody
+// who shares it and for good.
+func FunctionName(name string) bool {
+	if name == "" || len(name) > maxFunctionName || name[0] < 'a' || name[0] > 'z' {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
 // Ref names one event for one function: the identity under which it stands in RETRY, HELD, a dead-letter stream or DECISIONS.
 // Lane is already in its subject form (see Lane). Sequence is the event's sequence in the function's source stream.
 type Ref struct {

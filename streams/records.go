@@ -124,6 +124,9 @@ const MaxRecords = 2048
 
 // Records reads the attempt records of one event in the order in which they were written, the newest MaxRecords of them.
 func (s *Store) Records(ctx context.Context, function string, sequence uint64) ([]Record, error) {
+	if !FunctionName(function) {
+		return nil, nil
+	}
 	subject := AttemptSubject(function, sequence)
 	var records []Record
 	for next := uint64(1); ; {
@@ -152,6 +155,9 @@ func readRecord(data []byte, function string, sequence uint64) (r Record, ok boo
 
 // LastRecord reads the newest record of one event; ok is false when it has none.
 func (s *Store) LastRecord(ctx context.Context, function string, sequence uint64) (r Record, ok bool, err error) {
+	if !FunctionName(function) {
+		return Record{}, false, nil
+	}
 	m, err := s.Last(ctx, AttemptsStream, AttemptSubject(function, sequence))
 	if errors.Is(err, ErrNotFound) {
 		return Record{}, false, nil

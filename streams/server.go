@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,13 +27,17 @@ const (
 	maxMaxPayload     = 64 << 20
 )
 
+// tlsTimeout is how long a client may take for its handshake.
+const tlsTimeout = 5 * time.Second
+
 // Config describes a node. Only Dir is needed.
 type Config struct {
 	Dir        string       // data directory; made if it is missing
 	Name       string       // of the server in its logs; "" = siding
 	Listen     string       // host:port for NATS clients; "" or "off" = no listener, port 0 = any free one
-	Token      string       // what clients on Listen must present; "" = everybody may connect
-	Publish    []string     // subjects that those clients may publish to; nil = events.>
+	Tokens     Tokens       // clients on Listen must present one; none = everybody may connect
+	TLS        *tls.Config  // what Listen speaks; nil = plain text
+	Publish    []string     // subjects beside events.> that those clients may publish to
 	Consumers  []string     // durable consumers that those clients may neither change nor pull from
 	Sync       Sync         // when the disk is forced; "" = SyncInterval
 	MaxStore   int64        // bytes that all streams together may take; 0 = derived from the free disk space and logged
@@ -119,7 +124,7 @@ func (n *Node) complete() error {
 	if c.Name == "" {
 		c.Name = "siding"
 	}
-	n.gate = newGate(c.Token, c.Publish, c.Consumers)
+	n.gate = newGate(c.Tokens, c.Publish, c.Consumers)
 	return errors.Join(errs...)
 }
 
@@ -148,6 +153,9 @@ func (n *Node) start(ctx context.Context) error {
 		CustomClientAuthentication: n.gate,
 	}
 	n.listen.apply(opts)
+	if n.listen != nil && n.cfg.TLS != nil {
+		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, n.cfg.TLS.Clone(), tlsTimeout.Seconds()
+	}
 	s, err := server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("directory %s: %w: %w", n.dir.path, ErrStoreStart, err)
@@ -211,7 +219,7 @@ func (n *Node) greet(ctx context.Context, s *server.Server, log *serverLog) (*na
 // server states ends it for good; see Health.
 func (n *Node) dial(s *server.Server, name string, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append([]nats.Option{
-		nats.InProcessServer(s), nats.Name(name), nats.Token(n.gate.secret),
+		nats.InProcessServer(s), nats.Name(name), nats.Token(n.gate.secret), nats.CustomInboxPrefix(n.gate.inbox),
 		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.ReconnectJitter(0, 0),
 	}, opts...)...)
 }
@@ -272,6 +280,9 @@ func (n *Node) Addr() string {
 	defer n.mu.RUnlock()
 	if n.listen == nil {
 		return ""
+	}
+	if n.cfg.TLS != nil {
+		return "tls://" + n.listen.String()
 	}
 	return "nats://" + n.listen.String()
 }

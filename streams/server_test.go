@@ -334,15 +334,19 @@ func TestSyncIsPassedToTheServer(t *testing.T) {
 }
 
 func TestClientsOnTheListenerPublishAndBrowseAndChangeNothing(t *testing.T) {
+	secret, token, err := streams.NewToken("guest")
+	if err != nil {
+		t.Fatal(err)
+	}
 	node := streamstest.New(t, func(cfg *streams.Config) {
-		cfg.Listen, cfg.Token, cfg.Consumers = "127.0.0.1:0", "open sesame", []string{"file-claim"}
+		cfg.Listen, cfg.Tokens, cfg.Consumers = "127.0.0.1:0", streams.Tokens{token}, []string{"file-claim"}
 	})
 	createEvents(t, node)
 	if _, err := nats.Connect(node.Addr()); !errors.Is(err, nats.ErrAuthorization) {
 		t.Fatalf("got %v without the token, want ErrAuthorization", err)
 	}
 	refused := make(chan error, 16) // one for every refusal below
-	guest, err := nats.Connect(node.Addr(), nats.Token("open sesame"),
+	guest, err := nats.Connect(node.Addr(), nats.Token(secret),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	if err != nil {
 		t.Fatal(err)

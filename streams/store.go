@@ -221,6 +221,9 @@ func (s *Store) Find(ctx context.Context, place Place, function string, sequence
 }
 
 func (s *Store) refs(ctx context.Context, place Place, function, filter string) ([]Ref, error) {
+	if !FunctionName(function) {
+		return nil, nil
+	}
 	subjects, err := s.Subjects(ctx, place.Stream(function), filter)
 	if err != nil {
 		return nil, err

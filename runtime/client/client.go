@@ -33,8 +33,8 @@ type Client struct {
 
 // New returns a client of the node at server, a URL such as
 // http://127.0.0.1:4280; a bare host:port is taken as http. An empty token
-// sends none. The error says what is wrong with server.
-func New(server, token string) (*Client, error) {
+// sends none. The error says what is wrong with server, or is ErrNoCertificate.
+func New(server, token string, opts ...Option) (*Client, error) {
 	full := server
 	if !strings.Contains(full, "://") {
 		full = "http://" + full
@@ -43,8 +43,17 @@ func New(server, token string) (*Client, error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("server %q: not an http URL", server)
 	}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	transport, err := o.transport()
+	if err != nil {
+		return nil, err
+	}
 	c := &Client{server: strings.TrimRight(full, "/"), token: token}
 	c.http = &http.Client{
+		Transport: transport,
 		// A redirect would carry the token to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -206,6 +215,10 @@ func problemIn(resp *http.Response) error {
 		if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p); err == nil && p.Detail != "" {
 			return &p
 		}
+	}
+	// What Go's servers say in plain text to who does not speak TLS to them.
+	if begin, _ := io.ReadAll(io.LimitReader(resp.Body, 256)); resp.StatusCode == http.StatusBadRequest && resp.TLS == nil && strings.Contains(string(begin), "HTTPS server") {
+		return NewProblem(Usage, fmt.Sprintf("server %s: speaks https only", resp.Request.URL.Host)).WithHint("use https://%s", resp.Request.URL.Host)
 	}
 	// The status is a stranger's: its number must not look like our codes.
 	other := NewProblem(Internal, fmt.Sprintf("server answered %s without saying why", resp.Status))

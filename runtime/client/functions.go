@@ -5,9 +5,12 @@ import "time"
 // Function is a function as the node knows it: what it declares and how much
 // stands where for it.
 type Function struct {
-	Name            string   `json:"name"`
-	Types           []string `json:"types"`
-	Stream          string   `json:"stream"`
+	Name   string   `json:"name"`
+	Types  []string `json:"types"`
+	Stream string   `json:"stream"`
+	// StreamRemoves names the rules by which the stream removes events by
+	// itself, finished or not; absent where it removes none.
+	StreamRemoves   []string `json:"stream_removes,omitempty"`
 	OrderBy         string   `json:"order_by"`
 	AttemptsAllowed int      `json:"attempts_allowed"`
 	// Timeout is the time one attempt may take, as Go writes a duration.

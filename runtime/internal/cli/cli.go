@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -68,8 +69,8 @@ type app struct {
 	args []string
 	// entered is set when a command has accepted its arguments: an error
 	// before that is a wrong use, whoever made it.
-	entered       bool
-	server, token string
+	entered           bool
+	server, token, ca string
 }
 
 func (a *app) root() *cobra.Command {
@@ -87,7 +88,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.env.Stderr)
 	root.SetFlagErrorFunc(a.flagError)
 	root.AddCommand(a.serve(), a.dev(), a.initModule(), a.demo(), a.config(), a.event(), a.function(), a.dlq(), a.lane(), a.audit(), a.account(),
-		a.doctor(), a.backup(), a.restore(), a.version())
+		a.doctor(), a.backup(), a.restore(), a.tokenNoun(), a.version())
 	// Cobra's own noun answers a wrong verb with its help and exit 0.
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
@@ -119,12 +120,24 @@ func (a *app) needsVerb(c *cobra.Command, args []string) error {
 func (a *app) remote(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&a.server, "server", "", "URL of the node (SIDING_SERVER, "+defaultServer+")")
 	c.PersistentFlags().StringVar(&a.token, "token", "", "token of the node (SIDING_TOKEN)")
+	c.PersistentFlags().StringVar(&a.ca, "ca", "", "file with the certificates that the node's own is checked against (SIDING_CA)")
 }
 
 // client returns a client of the node that flags or environment name.
 func (a *app) client() (*client.Client, error) {
 	server := first(a.server, a.env.Getenv("SIDING_SERVER"), defaultServer)
-	c, err := client.New(server, first(a.token, a.env.Getenv("SIDING_TOKEN")))
+	var options []client.Option
+	if file := first(a.ca, a.env.Getenv("SIDING_CA")); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usage("give --ca or SIDING_CA a file with certificates in PEM", "--ca: %v", err)
+		}
+		options = append(options, client.WithCA(pem))
+	}
+	c, err := client.New(server, first(a.token, a.env.Getenv("SIDING_TOKEN")), options...)
+	if errors.Is(err, client.ErrNoCertificate) {
+		return nil, usage("give --ca or SIDING_CA a file with certificates in PEM", "--ca: %v", err)
+	}
 	if err != nil {
 		return nil, usage("give --server or SIDING_SERVER as in "+defaultServer, "%v", err)
 	}

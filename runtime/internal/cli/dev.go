@@ -21,7 +21,7 @@ func (a *app) dev() *cobra.Command {
 		Args: arguments(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return a.runDev(c, temporary) },
 	}
-	settingFlags(c, "token_file", "insecure")
+	settingFlags(c, "token_file", "insecure", "tls_cert", "tls_key")
 	c.Flags().BoolVar(&temporary, "temp", false, "keep the data in a temporary directory, and remove it at the end")
 	return c
 }
@@ -35,9 +35,10 @@ func (a *app) runDev(c *cobra.Command, temporary bool) (err error) {
 		return err
 	}
 	// A file that is made for production may be tried as it is.
-	if n := loaded.Node; n.TokenFile != "" || n.Insecure {
-		a.say("token_file and insecure are left aside: dev is open, on loopback only")
-		loaded.Node.TokenFile, loaded.Node.Insecure = "", false
+	if n := loaded.Node; n.TokenFile != "" || n.Insecure || n.TLSCert != "" {
+		a.say("tokens, TLS and insecure are left aside: dev is open, on loopback only")
+		n.TokenFile, n.TLSCert, n.TLSKey, n.Insecure = "", "", "", false
+		loaded.Node = n
 	}
 	if err := onlyLoopback(loaded.Node, "use 127.0.0.1, or siding serve with a token for other machines"); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (a *app) runDev(c *cobra.Command, temporary bool) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		loaded.Node.DataDir = dir
 	}
-	o, err := serveOptions(loaded)
+	o, err := a.serveOptions(loaded)
 	if err != nil {
 		return err
 	}

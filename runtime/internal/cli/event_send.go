@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/cloudevents/sdk-go/v2/types"
 	"github.com/spf13/cobra"
 
 	"github.com/siding-dev/siding/runtime/client"
@@ -124,14 +126,19 @@ func (a *app) eventOf(f sendFlags) (event.Event, error) {
 			return event.Event{}, err
 		}
 	}
-	e := event.New()
-	e.SetID(first(f.id, strings.ToLower(rand.Text())))
-	e.SetSource(f.source)
-	e.SetType(f.kind)
-	e.SetTime(time.Now())
-	if f.subject != "" {
-		e.SetSubject(f.subject)
+	for _, text := range append([]string{f.id, f.source, f.kind, f.subject, f.key}, f.attributes...) {
+		if !utf8.ValidString(text) { // JSON would carry something else in its place
+			return event.Event{}, usage("attributes are text; send bytes as data, with --data-file", "event send: attribute %.60q: not UTF-8", text)
+		}
 	}
+	// The SDK's setters trim values and escape sources; what is given is sent.
+	e := event.New()
+	said := &event.EventContextV1{ID: first(f.id, strings.ToLower(rand.Text())), Type: f.kind, Source: types.URIRef{URL: url.URL{Opaque: f.source}}}
+	if f.subject != "" {
+		said.Subject = &f.subject
+	}
+	e.Context = said
+	e.SetTime(time.Now())
 	extensions := f.attributes
 	if f.key != "" {
 		extensions = append([]string{"partitionkey=" + f.key}, extensions...)
@@ -148,7 +155,7 @@ func (a *app) eventOf(f sendFlags) (event.Event, error) {
 		e.DataEncoded = data
 	}
 	if err := e.Validate(); err != nil {
-		return event.Event{}, usage("", "event: %s", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+		return event.Event{}, usage("an attribute's name has only a to z and 0 to 9; source is a URI; nothing is empty", "event: %s", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 	}
 	return e, nil
 }

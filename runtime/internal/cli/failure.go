@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,7 +60,7 @@ func (a *app) failureOf(ctx context.Context, err error) *failure {
 	case errors.As(err, &p):
 		return &failure{exit: p.Code.ExitCode(), text: p.Detail, hint: p.Hint}
 	case errors.Is(err, client.ErrUnreachable):
-		return &failure{client.ExitUnreachable, err.Error(), "start a node with siding serve, or name one with --server or SIDING_SERVER"}
+		return &failure{client.ExitUnreachable, err.Error(), unreachableHint(err)}
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return &failure{client.ExitFailed, "interrupted", ""}
 	}
@@ -71,6 +72,21 @@ func (a *app) failureOf(ctx context.Context, err error) *failure {
 	}
 	f.text, f.hint, _ = strings.Cut(err.Error(), ": hint: ")
 	return f
+}
+
+// unreachableHint says what most likely helps against a node that does not answer.
+func unreachableHint(err error) string {
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	switch {
+	case errors.As(err, &authority):
+		return "give the certificate of its issuer with --ca or SIDING_CA"
+	case errors.As(err, &hostname):
+		return "name the node as its certificate does"
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		return "use http://: the node has no --tls-cert"
+	}
+	return "start a node with siding serve, or name one with --server or SIDING_SERVER"
 }
 
 // flagError names the nearest flag for one that is unknown. A group that got a

@@ -78,6 +78,9 @@ func (a *app) printFunction(f client.Function) error {
 	t.row("hosted", yesNo(f.Hosted))
 	t.row("types", strings.Join(f.Types, ", "))
 	t.row("stream", fmt.Sprintf("%s, start %s, since sequence %d", f.Stream, f.Start, f.SinceSequence))
+	if len(f.StreamRemoves) > 0 {
+		t.row("stream removes", strings.Join(f.StreamRemoves, "; ")+": no more is promised than it keeps")
+	}
 	t.row("order by", f.OrderBy)
 	t.row("attempts allowed", strconv.Itoa(f.AttemptsAllowed))
 	t.row("timeout", f.Timeout)

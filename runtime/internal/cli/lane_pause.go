@@ -63,9 +63,9 @@ func (a *app) laneChange(verb, short, long string, call func(*client.Client, con
 	return c
 }
 
-// whoDecides is who is named, or the user.
+// whoDecides is who is named, or the user. Where there is neither, in a container, say, the node names the owner of the token.
 func whoDecides(command, by string, getenv func(string) string) (string, error) {
-	if by = strings.TrimSpace(first(by, getenv("USER"), getenv("USERNAME"))); by == "" {
+	if by = strings.TrimSpace(first(by, getenv("USER"), getenv("USERNAME"))); by == "" && getenv("SIDING_TOKEN") == "" {
 		return "", usage("say who decides with --by", "%s: nobody named", command)
 	}
 	return by, nil

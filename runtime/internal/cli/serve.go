@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/internal/config"
+	"github.com/siding-dev/siding/streams"
 )
 
 // ServeOptions is how a node is to run, checked.
@@ -21,8 +22,10 @@ type ServeOptions struct {
 	HTTP, NATS string
 	// Sync is "interval" or "always".
 	Sync string
-	// Token is what callers must present; empty is open access.
-	Token string
+	// Tokens are who may call; none is open access.
+	Tokens streams.Tokens `json:",omitempty"`
+	// TLS is what both listeners answer with; nil is plain text.
+	TLS *tls.Config `json:"-"`
 	// Insecure allows open access beyond loopback.
 	Insecure bool
 	LogLevel slog.Level
@@ -49,7 +52,7 @@ func (a *app) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o, err := serveOptions(loaded)
+			o, err := a.serveOptions(loaded)
 			if err != nil {
 				return err
 			}
@@ -61,7 +64,7 @@ func (a *app) serve() *cobra.Command {
 }
 
 // serveOptions reads what is named and refuses what is open to the world.
-func serveOptions(c *config.Config) (ServeOptions, error) {
+func (a *app) serveOptions(c *config.Config) (ServeOptions, error) {
 	n := c.Node
 	o := ServeOptions{
 		DataDir: n.DataDir, HTTP: n.HTTP, NATS: n.NATS, Sync: n.Sync, Insecure: n.Insecure, LogFormat: n.LogFormat,
@@ -70,31 +73,21 @@ func serveOptions(c *config.Config) (ServeOptions, error) {
 	if err := o.LogLevel.UnmarshalText([]byte(n.LogLevel)); err != nil {
 		return o, usage("", "log_level %s: %v", n.LogLevel, err)
 	}
+	var err error
 	if n.TokenFile != "" {
-		var err error
-		if o.Token, err = readToken(n.TokenFile); err != nil {
+		if o.Tokens, err = a.readTokens(n.TokenFile); err != nil {
 			return o, err
 		}
 	}
-	if o.Token == "" && !o.Insecure {
+	if o.TLS, err = loadTLS(n.TLSCert, n.TLSKey); err != nil {
+		return o, err
+	}
+	if len(o.Tokens) == 0 && !o.Insecure {
 		if err := onlyLoopback(n, "give --token-file, or --insecure if this network may do everything"); err != nil {
 			return o, err
 		}
 	}
 	return o, nil
-}
-
-// readToken reads the token that callers must present.
-func readToken(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", usage("name a file that holds one token", "--token-file: %v", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", usage("put one token and nothing else into it", "--token-file %s: not one word", path)
-	}
-	return token, nil
 }
 
 // onlyLoopback refuses addresses that other machines reach.

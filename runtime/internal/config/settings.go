@@ -52,7 +52,9 @@ func Settings() []Setting {
 		{Key: "http", Default: "127.0.0.1:4280", rule: oneAddress, Doc: "address of the HTTP API"},
 		{Key: "nats", Default: "127.0.0.1:4222", rule: addressOff, Doc: "address for NATS clients, or off"},
 		{Key: "sync", Default: "interval", rule: words{"interval", "always"}, Doc: "when the disk is synced: interval, or always (safe against power loss)"},
-		{Key: "token_file", rule: onePath, Doc: "file with the token that callers must present"},
+		{Key: "token_file", rule: onePath, Doc: "file of the tokens of which callers must present one; see siding token"},
+		{Key: "tls_cert", rule: onePath, Doc: "file with the certificate of both listeners, in PEM, its issuers behind it"},
+		{Key: "tls_key", rule: onePath, Doc: "file with its private key"},
 		{Key: "insecure", Default: "false", Bool: true, rule: yesNo{}, Doc: "allow open access from other machines"},
 		{Key: "log_level", Default: "info", rule: words{"debug", "info", "warn", "error"}, Doc: "debug, info, warn or error"},
 		{Key: "log_format", Default: "text", rule: words{"text", "json"}, Doc: "text or json"},
@@ -65,6 +67,7 @@ func Settings() []Setting {
 type Node struct {
 	DataDir, HTTP, NATS, Sync string
 	TokenFile                 string // "" is none
+	TLSCert, TLSKey           string // "" is none
 	Insecure                  bool
 	LogLevel, LogFormat       string
 	Grace, AckWait            time.Duration
@@ -78,7 +81,7 @@ func nodeOf(values map[string]string) Node {
 	}
 	return Node{
 		DataDir: values["data_dir"], HTTP: values["http"], NATS: values["nats"], Sync: values["sync"],
-		TokenFile: values["token_file"], Insecure: values["insecure"] == "true",
+		TokenFile: values["token_file"], TLSCert: values["tls_cert"], TLSKey: values["tls_key"], Insecure: values["insecure"] == "true",
 		LogLevel: values["log_level"], LogFormat: values["log_format"],
 		Grace: length("grace"), AckWait: length("ack_wait"),
 	}
