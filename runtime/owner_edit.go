@@ -25,7 +25,7 @@ func (o *owner) edit(ctx context.Context, ref streams.Ref, letter streams.Messag
 		return c, audit, "", err
 	}
 	if c, err = edited(o.store, o.fn, before, d.Data); err != nil {
-		return c, audit, err.Error(), nil
+		return c, audit, err.Error(), nil //nolint:nilerr // the edit is refused for it
 	}
 	audit.Detail["bytes_before"], audit.Detail["bytes_after"] = strconv.Itoa(len(before.Data)), strconv.Itoa(len(c.Data))
 	_, err = o.store.Get(ctx, before.Source, ref.Sequence)
