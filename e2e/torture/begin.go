@@ -152,6 +152,16 @@ func (l *life) released(line int) bool {
 	return false
 }
 
+// passed says whether the event's dead letter is known to have been released out of order.
+func (l *life) passed() bool {
+	for _, d := range l.decisions {
+		if d.Action == Release && d.outcome == Applied && d.Cycle >= l.cycle() {
+			return true
+		}
+	}
+	return false
+}
+
 // blocks says why an event blocks what is higher in its lane, and "" if it does not.
 func (c *checker) blocks(l *life) string {
 	last := l.last()

@@ -291,8 +291,18 @@ func TestCheckFindsEachBreakAndNotItsTwin(t *testing.T) {
 		{"held", torture.Lost, parked + "letter a1 0 permanent \n account accepted=3 parked=1 held=1 delivered=1", parked + "letter a1 0 permanent \n account accepted=3 parked=1 held=2"},
 		{"parked", torture.Lost, parked + "account accepted=3 held=2", parked + "letter a1 0 permanent \n account accepted=3 parked=1 held=2"},
 		{
+			"held behind a dead letter that was to be discarded", torture.Lost,
+			parked + "1 asked discard a1 0 \n 1 answered unknown \n account accepted=3 held=2 discarded=1",
+			parked + "1 asked discard a1 0 \n 1 answered unknown \n letter a1 0 permanent \n account accepted=3 parked=1 held=2",
+		},
+		{
+			"held behind a dead letter that was to be released", torture.Lost,
+			parked + "1 asked release a1 0 \n 1 answered applied \n letter a1 0 permanent \n account accepted=3 parked=1 held=2",
+			parked + "1 asked release a1 0 \n 1 answered unknown \n letter a1 0 permanent \n account accepted=3 parked=1 held=2",
+		},
+		{
 			"held behind nothing", torture.Lost,
-			parked + "1 asked release a1 0 \n letter a1 0 permanent \n account accepted=3 parked=1 held=2",
+			parked + "1 asked release a1 0 \n 1 answered applied \n letter a1 0 permanent \n account accepted=3 parked=1 held=2",
 			parked + "1 asked release a1 0 \n 1 answered refused \n letter a1 0 permanent \n account accepted=3 parked=1 held=2",
 		},
 		{"by a discard that was refused", torture.Lost, parked + "1 asked discard+ a1 0 \n 1 answered refused \n account accepted=3 discarded=3", parked + "1 asked discard+ a1 0 \n 1 answered applied \n account accepted=3 discarded=3"},

@@ -68,13 +68,14 @@ func (c *checker) sorted(function string) []*life {
 	})
 }
 
-// behind says whether something lower of the event's lane stands as a dead letter that blocks it.
+// behind says whether something lower of the event's lane stands as a dead letter that may block it. That it stands says that it was not discarded,
+// whatever somebody had wanted without hearing what came of it.
 func (c *checker) behind(l *life, letters map[string]Letter) bool {
 	for _, lower := range l.lane.lives {
 		if lower == l {
 			return false
 		}
-		if _, parked := letters[lower.id]; parked && c.blocks(lower) != "" {
+		if _, parked := letters[lower.id]; parked && !c.passing(lower) && !lower.passed() {
 			return true
 		}
 	}
