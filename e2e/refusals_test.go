@@ -58,7 +58,7 @@ func TestServeRefusesWithOneLineAndItsHint(t *testing.T) {
 	}{
 		{"unknown flag", 2, []string{"--htpt", "127.0.0.1:0"}, "unknown flag --htpt", "did you mean --http?"},
 		{"unknown flag like no other", 2, []string{"--frobnicate"}, "unknown flag --frobnicate", "--help"},
-		{"unknown level", 2, []string{"--log-level", "wran"}, `--log-level "wran"`, "did you mean warn?"},
+		{"unknown level", 2, []string{"--log-level", "wran"}, `--log-level: "wran"`, "did you mean warn?"},
 		{"argument", 2, []string{"now"}, "got 1 argument", "use siding serve"},
 		{"HTTP port in use", 1, []string{"--http", taken.Addr().String(), "--nats", "off"}, "address already in use", "--http"},
 		{"NATS port in use", 1, []string{"--http", "127.0.0.1:0", "--nats", taken.Addr().String()}, "port in use", "--nats"},
