@@ -95,6 +95,7 @@ func siding(t *testing.T, env map[string]string, serve func(context.Context, cli
 	var out, errs bytes.Buffer
 	code = cli.Main(args, cli.Env{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] }, Serve: serve,
+		Environ: func() []string { return nil }, URL: urlFunction,
 	})
 	return code, out.String(), errs.String()
 }
