@@ -224,15 +224,3 @@ func (f follower) next(t *testing.T) string {
 		return ""
 	}
 }
-
-// The demo is what a visitor runs first: it needs nothing and leaves nothing.
-func TestDemoTellsItsStoryAndEnds(t *testing.T) {
-	tmp := t.TempDir()
-	got := command(t, built.siding, []string{"TMPDIR=" + tmp, "TEMP=" + tmp, "TMP=" + tmp}, "demo")
-	if got.code != 0 || !strings.Contains(got.stdout, "12 accepted = 11 delivered + 0 parked + 1 discarded") {
-		t.Errorf("got exit code %d, %s%s, want the account of the end", got.code, got.stdout, got.stderr)
-	}
-	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
-		t.Errorf("got %v (%v) left behind, want nothing", left, err)
-	}
-}

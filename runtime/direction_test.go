@@ -60,6 +60,10 @@ func bans() []ban {
 			reason: "advisories must be able to park for functions that are no longer compiled in, so it cannot need a host",
 		},
 		{
+			folder: "runtime/internal/demo", target: modulePath, allow: ours("runtime/internal/demo", "functions", "runtime/client"),
+			reason: "the demo shows nothing that a user's program could not do, so it may not reach for more than one has",
+		},
+		{
 			except: surface, target: modulePath + "/runtime",
 			reason: "runtime sees everything, so nothing may see runtime; e2e stands outside, like a user's main",
 		},
@@ -148,6 +152,7 @@ func TestEachBanFindsItsOffence(t *testing.T) {
 		{"functions", stated("github.com/cloudevents/sdk-go/v2/client")},
 		{"streams", imports{all: []string{modulePath + "/functions"}}},
 		{"advisories", imports{all: []string{modulePath + "/runtime"}}},
+		{"runtime/internal/demo", stated(modulePath + "/streams")},
 		{"runtimes", stated(modulePath + "/runtime")},
 		{"streams", stated("github.com/prometheus/client_golang/prometheus")},
 		{"advisories", stated(otel)},

@@ -32,7 +32,7 @@ func Main(fns ...functions.Function) {
 	}
 	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Version: buildVersion(), Release: release(info),
-		Functions: fns, URL: urlFunction, Serve: serve, Demo: Demo,
+		Functions: fns, URL: urlFunction, Serve: serve, Demo: showDemo,
 		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect,
 	}))
 }
@@ -72,9 +72,12 @@ func newLog(w *os.File, format string, level slog.Level) *slog.Logger {
 	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.RFC3339, NoColor: !isTerminal(w)}))
 }
 
-func isTerminal(f *os.File) bool {
+// isTerminal reports whether f is a terminal on which colours are welcome.
+func isTerminal(f *os.File) bool { return isCharDevice(f) && os.Getenv("NO_COLOR") == "" }
+
+func isCharDevice(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // urlFunction is the handler of a function that the configuration declares.

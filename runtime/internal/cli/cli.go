@@ -32,8 +32,9 @@ type Env struct {
 	// Serve runs a node until ctx ends. Its error may implement
 	// ExitCode() int and may end with ": hint: …".
 	Serve func(ctx context.Context, o ServeOptions) error
-	// Demo shows on out, in one run, what Siding does.
-	Demo func(ctx context.Context, out io.Writer) error
+	// Demo shows on standard output, in one run, what Siding does. With keep the
+	// node that it shows runs on until ctx ends.
+	Demo func(ctx context.Context, keep bool) error
 	// VerifyBackup reads the backup in a file and says what it holds; Restore
 	// makes a data directory of it. Their errors are problems.
 	VerifyBackup func(path string) (client.Backup, error)

@@ -52,8 +52,8 @@ func fakeEnv(in io.Reader, out, errs io.Writer, getenv func(string) string) Env 
 			}
 			return json.NewEncoder(out).Encode(o)
 		},
-		Demo: func(_ context.Context, out io.Writer) error {
-			_, err := fmt.Fprintln(out, "all aboard")
+		Demo: func(_ context.Context, keep bool) error {
+			_, err := fmt.Fprintln(out, "all aboard, keep:", keep)
 			return err
 		},
 		VerifyBackup: fakeVerify, Restore: fakeRestore, Inspect: fakeInspect,

@@ -107,12 +107,3 @@ func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
-
-func (a *app) demo() *cobra.Command {
-	return &cobra.Command{
-		Use:   "demo",
-		Short: "See in a minute what parks, holds and comes back",
-		Args:  arguments(0, 0, ""),
-		RunE:  func(c *cobra.Command, _ []string) error { return a.env.Demo(c.Context(), a.env.Stdout) },
-	}
-}
