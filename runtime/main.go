@@ -33,7 +33,7 @@ func Main(fns ...functions.Function) {
 	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Version: buildVersion(), Release: release(info),
 		Functions: fns, URL: urlFunction, Serve: serve, Demo: showDemo,
-		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect,
+		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect, Adopt: adopt,
 	}))
 }
 

@@ -27,6 +27,7 @@ type Declared struct {
 	Version       string        `json:"version,omitempty"`
 	OnPark        string        `json:"on_park,omitempty"` // what its lanes do behind a dead letter
 	Paused        []PausedLane  `json:"paused,omitempty"`
+	From          string        `json:"from,omitempty"` // the name that it had, until it is hosted by the new one
 }
 
 // PausedLane is a lane that an operator has paused. It stays paused over restarts, until it is resumed.

@@ -41,6 +41,8 @@ type Env struct {
 	Restore      func(path, dir string) (client.Backup, error)
 	// Inspect says what is wrong with a data directory.
 	Inspect func(dir string) (client.Doctor, error)
+	// Adopt gives what a data directory keeps of a function to its new name.
+	Adopt   func(ctx context.Context, dir string, r client.AdoptRequest) (client.Adopted, error)
 	Version client.Version
 	// Release is the version that the go command can fetch this program's Siding
 	// by, or nothing where it comes from a checkout.

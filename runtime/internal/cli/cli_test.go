@@ -56,7 +56,7 @@ func fakeEnv(in io.Reader, out, errs io.Writer, getenv func(string) string) Env 
 			_, err := fmt.Fprintln(out, "all aboard, keep:", keep)
 			return err
 		},
-		VerifyBackup: fakeVerify, Restore: fakeRestore, Inspect: fakeInspect,
+		VerifyBackup: fakeVerify, Restore: fakeRestore, Inspect: fakeInspect, Adopt: fakeAdopt,
 		Release: getenv("RELEASE"),
 		Version: client.Version{Version: "1.2.3", Go: "go1.26", NATSServer: "v2.15.2", Commit: "abcdef"},
 	}

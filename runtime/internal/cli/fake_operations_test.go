@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -71,3 +72,18 @@ func fakeDoctor(well bool) client.Doctor {
 }
 
 func fakeInspect(dir string) (client.Doctor, error) { return fakeDoctor(dir != "sick"), nil }
+
+// fakeAdopt knows the function old, in a directory that is not held.
+func fakeAdopt(_ context.Context, dir string, r client.AdoptRequest) (client.Adopted, error) {
+	a := client.Adopted{Function: r.Function, As: r.As, Parked: 2, Held: 1}
+	switch {
+	case dir == "held":
+		return a, client.NewProblem(client.Refused, "directory held: held by process 7").WithHint("stop the node, adopt, and start the program with the new name")
+	case r.Function != "old":
+		return a, client.NewProblem(client.NotFound, "function "+r.Function+": not found").WithHint("did you mean old?")
+	case r.By == "" || !r.DryRun && r.Reason == "":
+		return a, client.NewProblem(client.Usage, "the command sent no name or no reason")
+	}
+	a.Applied = !r.DryRun
+	return a, nil
+}

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) function() *cobra.Command {
-	return a.noun("function", "Functions and how much stands where", a.functionLs(), a.functionShow(), a.functionForget())
+	return a.noun("function", "Functions and how much stands where", a.functionLs(), a.functionShow(), a.functionForget(), a.functionAdopt())
 }
 
 func (a *app) functionLs() *cobra.Command {
