@@ -108,6 +108,7 @@ func TestALedgerLostInTheMiddleOfAHoldDoublesNothing(t *testing.T) {
 						delivered = slices.Compact(delivered)
 					}
 					wantOrder(t, "delivered", delivered, "a1", "a2", "a3")
+					time.Sleep(time.Minute) // an advisory is acknowledged a moment later
 					l.nothingPending()
 				})
 			})

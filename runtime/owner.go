@@ -49,6 +49,7 @@ type owner struct {
 	declared streams.Declared
 	store    *streams.Store
 	ledger   *streams.Ledger
+	survived bool // what ran when the process died has been looked at
 	log      *slog.Logger
 	tracer   *tracer
 	metrics  *metrics

@@ -30,7 +30,7 @@ func (o *owner) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.survivors(ctx); err != nil {
+	if err := o.survivors(ctx, retry); err != nil {
 		return err
 	}
 	if err := o.lookBack(ctx, before); err != nil {
@@ -135,12 +135,17 @@ func (o *owner) openLedger() error {
 	return nil
 }
 
-// closeLedger ends the ledger with the owner. An attempt that did not return is a crash to nobody.
+// closeLedger ends the ledger with the owner. An attempt that did not return is a crash to nobody. A start that failed before it had looked at what
+// ran when the process died leaves that for the next one.
 func (o *owner) closeLedger() {
 	if o.ledger == nil {
 		return
 	}
-	if err := o.ledger.CleanStop(); err != nil {
+	end := o.ledger.Close
+	if o.survived {
+		end = o.ledger.CleanStop
+	}
+	if err := end(); err != nil {
 		o.log.Warn("closing the ledger", "err", err)
 	}
 }
@@ -170,20 +175,25 @@ func (o *owner) attach(ctx context.Context, known bool) error {
 }
 
 // survivors looks at the attempts that were running when the process died. Each gets one record of class crash, which is not
-// charged, unless the event has been settled since: then only the slot had not been freed.
-func (o *owner) survivors(ctx context.Context) error {
+// charged, unless the event has been settled since: then only the slot had not been freed. What stands in RETRY has not been.
+func (o *owner) survivors(ctx context.Context, retry []streams.Ref) error {
+	stands := make(map[uint64]bool, len(retry))
+	for _, ref := range retry {
+		stands[ref.Sequence] = true
+	}
 	for _, run := range o.ledger.Running() {
 		if run.Boot != o.ledger.Boot() {
-			if err := o.survivor(ctx, run); err != nil {
+			if err := o.survivor(ctx, run, stands[run.Sequence]); err != nil {
 				return err
 			}
 		}
 		o.store.Gated("end", func() { o.ledger.End(run.Slot) })
 	}
+	o.survived = true
 	return nil
 }
 
-func (o *owner) survivor(ctx context.Context, run streams.RunningSlot) error {
+func (o *owner) survivor(ctx context.Context, run streams.RunningSlot, stands bool) error {
 	records, err := o.store.Records(ctx, o.fn.Name, run.Sequence)
 	if err != nil {
 		return err
@@ -193,7 +203,7 @@ func (o *owner) survivor(ctx context.Context, run streams.RunningSlot) error {
 	for _, r := range records {
 		recorded = recorded || r.Kind == streams.RecordCrash && r.Boot == run.Boot
 	}
-	if recorded || run.Cycle == 0 && len(records) == 0 && o.ledger.Settled(run.Sequence) {
+	if recorded || run.Cycle == 0 && len(records) == 0 && !stands && o.ledger.Settled(run.Sequence) {
 		return nil
 	}
 	now := time.Now().UTC()
