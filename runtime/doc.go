@@ -49,11 +49,12 @@
 //   - moved to RETRY, not marked: what stands anywhere outside its source stream is marked at the start.
 //   - parked, RETRY not deleted: the same cycle stands twice, the dead letter wins.
 //   - redriven, DLQ not deleted: the higher cycle stands in RETRY and wins. The decision comes again, and the record that was written first
-//     says that it has been applied.
+//     says that it has been applied; the audit entry, which comes after the move, is written again with the same id. An edit is the same.
 //   - discarded, DLQ not deleted: the decision comes again and is completed. With a tail, the dead letter is the last to end: until then it
 //     blocks its lane, so that nothing of the tail can have been released.
 //   - held, not marked: like every copy, what stands in HELD is marked at the start. Before the copy there is only a record, which ends nothing.
-//   - released, HELD not deleted: the same event stands in RETRY, which wins; HELD is deleted.
+//   - released, HELD not deleted: the same event stands in RETRY, which wins; HELD is deleted. What was released or redriven is attempted meanwhile,
+//     and its end is stored behind the delete: an end that a crash takes away is one of an attempt that ran, whose slot says so.
 //   - released out of order: the dead letter itself says that it blocks no longer, and a start believes it.
 //   - a copy that was written over another one and then deleted: the store writes no tombstone for what a limit for each subject removes, so
 //     the older copy can stand again. The records, which outlive it, say that its event has ended or stands elsewhere.
