@@ -47,6 +47,9 @@ type Function struct {
 	// Retry is the retry policy; the zero value is 12 attempts, waiting from
 	// 1 s to 5 min.
 	Retry Retry
+	// Breaker says when the function is suspended because a resource is away;
+	// the zero value is the default of each of its fields.
+	Breaker Breaker
 	// Timeout is the longest one attempt may take; 0 is DefaultTimeout.
 	Timeout time.Duration
 	// Concurrency is how many attempts may run at once, from 1 to 1024; 0 is
@@ -80,6 +83,7 @@ func (f Function) WithDefaults() Function {
 		f.Stream = DefaultStream
 	}
 	f.Retry = f.Retry.WithDefaults()
+	f.Breaker = f.Breaker.WithDefaults()
 	if f.Timeout == 0 {
 		f.Timeout = DefaultTimeout
 	}

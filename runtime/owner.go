@@ -378,7 +378,7 @@ func (o *owner) enqueue(it *item) {
 // dispatch hands queued items to free workers, in turn of those that have just arrived and of those that had to wait before. A key's events
 // wait for each other: if each of them went behind everybody else in the window too, a hot key would stand still beside the others.
 func (o *owner) dispatch() {
-	for len(o.queue)+len(o.waited) > 0 && len(o.attempting) < o.fn.Concurrency && !o.stopping && !o.suspended.Load() {
+	for len(o.queue)+len(o.waited) > 0 && o.mayStart(time.Now()) {
 		from := &o.queue
 		if len(o.queue) == 0 || len(o.waited) > 0 && !o.favored {
 			from = &o.waited
