@@ -54,6 +54,8 @@ type Report struct {
 	TraceID     string           `json:"trace_id,omitempty"`
 	SpanID      string           `json:"span_id,omitempty"`
 	Version     string           `json:"version,omitempty"`
+	Diagnosis   string           `json:"diagnosis,omitempty"`  // whose fault it is, and why that is said
+	GivenBack   int              `json:"given_back,omitempty"` // attempts of this cycle that were not charged, because the function was suspended
 	Truncated   bool             `json:"truncated,omitempty"`
 	Released    *Released        `json:"released,omitempty"`
 	History     []streams.Record `json:"history,omitempty"`
@@ -131,7 +133,7 @@ func (r Report) Headers() map[string]string {
 		default:
 			// JSON writes some characters with six: whatever the texts are, they fit in the end.
 			for _, text := range []*string{
-				&r.Function, &r.Stream, &r.Subject, &r.Class, &r.Code, &r.Error, &r.ParkedBy, &r.TraceID, &r.SpanID, &r.Version,
+				&r.Function, &r.Stream, &r.Subject, &r.Class, &r.Code, &r.Error, &r.ParkedBy, &r.Diagnosis, &r.TraceID, &r.SpanID, &r.Version,
 			} {
 				*text = r.cut(*text, limit)
 			}
@@ -175,7 +177,7 @@ func ReadReport(m streams.Message) (Report, error) {
 // NewReport builds the report of an event from its history.
 func NewReport(h History, cause Cause, by string, now time.Time) Report {
 	return Report{
-		Cause: cause, ParkedBy: by, ParkedAt: now.UTC(), Attempts: h.Attempts, Cycle: h.Cycle,
+		Cause: cause, ParkedBy: by, ParkedAt: now.UTC(), Attempts: h.Attempts, GivenBack: h.GivenBack, Cycle: h.Cycle,
 		Class: h.Last.Class, Code: h.Last.Code, Error: h.Last.Error, Stack: h.Last.Stack,
 		FirstFailed: h.FirstFailed, LastFailed: h.LastFailed,
 		TraceID: h.Last.TraceID, SpanID: h.Last.SpanID, Version: h.Last.Version, History: h.Records,

@@ -11,7 +11,9 @@ import (
 type History struct {
 	Cycle    int // the highest one that was recorded
 	Attempts int // charged attempts in that cycle
-	Due      time.Time
+	// GivenBack is how many attempts were made in that cycle and not charged, because the function was suspended.
+	GivenBack int
+	Due       time.Time
 	// Cause is set when the last attempt decided to park and nothing has happened since.
 	Cause string
 	// Final is the kind of the record that ended the event, "" if it goes on. Parked says that this cycle ended as a dead letter.
@@ -44,8 +46,11 @@ func (h *History) Add(r streams.Record) {
 	*h = h.At(r.Cycle)
 	switch r.Kind {
 	case streams.RecordAttempt, streams.RecordCrash:
-		if r.Charged {
+		switch {
+		case r.Charged:
 			h.Attempts = max(h.Attempts, r.Attempt)
+		case r.Kind == streams.RecordAttempt:
+			h.GivenBack++
 		}
 		if r.Kind == streams.RecordAttempt {
 			h.Due, h.Cause = r.Due, r.Cause
@@ -57,6 +62,11 @@ func (h *History) Add(r streams.Record) {
 			h.CycleFailed = r.Ended
 		}
 		h.LastFailed, h.Last = r.Ended, r
+	case streams.RecordUncharged:
+		if kept := max(r.Attempt, 1) - 1; kept < h.Attempts && !h.Parked && h.Final == "" {
+			h.GivenBack += h.Attempts - kept
+			h.Attempts, h.Cause = kept, ""
+		}
 	case streams.RecordParked:
 		h.Parked = true
 	case streams.RecordDelivered, streams.RecordDiscarded, streams.RecordGone:
@@ -69,7 +79,15 @@ func (h *History) Add(r streams.Record) {
 // At returns the history as it counts for an event that stands at a cycle: a later cycle than any recorded one starts anew.
 func (h History) At(cycle int) History {
 	if cycle > h.Cycle {
-		h.Cycle, h.Attempts, h.Due, h.Cause, h.Final, h.Parked, h.CycleFailed = cycle, 0, time.Time{}, "", "", false, time.Time{}
+		h.Cycle, h.Attempts, h.GivenBack, h.Due, h.Cause, h.Final, h.Parked, h.CycleFailed = cycle, 0, 0, time.Time{}, "", "", false, time.Time{}
 	}
 	return h
+}
+
+// Copied takes the number of attempts into account that a copy of the event states. The records know better: what was given back since is in
+// them alone.
+func (h *History) Copied(attempts int) {
+	if h.GivenBack == 0 {
+		h.Attempts = max(h.Attempts, attempts)
+	}
 }

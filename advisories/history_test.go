@@ -19,7 +19,7 @@ func drawRecords(t *rapid.T) []streams.Record {
 		at++
 		r := streams.Record{
 			Kind: rapid.SampledFrom([]streams.RecordKind{
-				streams.RecordAttempt, streams.RecordAttempt, streams.RecordCrash, streams.RecordGivenBack, streams.RecordRedriven,
+				streams.RecordAttempt, streams.RecordAttempt, streams.RecordCrash, streams.RecordGivenBack, streams.RecordUncharged, streams.RecordRedriven,
 				streams.RecordDelivered, streams.RecordParked, streams.RecordDiscarded, streams.RecordGone,
 			}).Draw(t, "kind"),
 			Cycle: rapid.IntRange(0, 3).Draw(t, "cycle"), Attempt: rapid.IntRange(0, 4).Draw(t, "attempt"), Charged: rapid.Bool().Draw(t, "charged"),
@@ -61,6 +61,12 @@ func modelHistory(records []streams.Record) History {
 		}
 		if r.Kind == streams.RecordAttempt {
 			h.Due, h.Cause = r.Due, r.Cause
+			if !r.Charged {
+				h.GivenBack++
+			}
+		}
+		if left := max(r.Attempt, 1) - 1; r.Kind == streams.RecordUncharged && left < h.Attempts && !h.Parked && h.Final == "" {
+			h.GivenBack, h.Attempts, h.Cause = h.GivenBack+h.Attempts-left, left, ""
 		}
 		if r.Kind == streams.RecordParked {
 			h.Parked = true

@@ -67,7 +67,7 @@ func (o *Orphans) Exhausted(ctx context.Context, function string, sequence uint6
 	}
 	copied := streams.ReadCopy(m.Header, m.Data)
 	h := Fold(records).At(copied.Cycle)
-	h.Attempts = max(h.Attempts, copied.Attempts)
+	h.Copied(copied.Attempts)
 	verdict := Judge(sequence, Standing{Known: true, Sequence: m.Sequence, Attempts: h.Attempts, Allowed: d.Attempts, Decided: h.Cause != ""})
 	if verdict != Park {
 		return Nothing, nil // a GiveBack would only be undone by the reset when the function is hosted again

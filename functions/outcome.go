@@ -82,7 +82,7 @@ func Unavailable(err error) error {
 }
 
 // Suspend stops the whole function: no attempt of any event begins until a
-// person resumes it, or the node is started again. It is for a handler that has
+// person resumes it, over restarts too. It is for a handler that has
 // learned that it must not be called any more, when its receiver is gone for
 // good or its contract has ended. The attempt is not charged: its event waits, as
 // all others of the function do. Other functions go on. It is never nil.

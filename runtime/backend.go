@@ -177,8 +177,11 @@ func (r *Runtime) functionShow(ctx context.Context, name string) (client.Functio
 	for _, fn := range r.fns {
 		if fn.Name == name {
 			f.Hosted, f.State, f.Start = true, "running", fn.Start.String()
-			if o := h.owner(name); o != nil && o.suspended.Load() {
-				f.State = "suspended"
+			if o := h.owner(name); o != nil {
+				f.Suspension = suspensionView(o.suspension.Load())
+				if o.isSuspended() {
+					f.State = "suspended"
+				}
 			}
 		}
 	}

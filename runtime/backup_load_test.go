@@ -100,7 +100,7 @@ func (l *life) back(t *testing.T, file string) moment {
 // and brings each one to rest elsewhere: nothing that was accepted before is missing, the account holds, and no key goes back.
 func TestBackupUnderLoadIsAStateThatAKillLeaves(t *testing.T) {
 	const bursts, burst, backups = 60, 8, 20
-	fn := functions.Function{Retry: functions.Retry{Attempts: 4, Backoff: functions.Delays(100*time.Millisecond, time.Second)}}
+	fn := functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: 4, Backoff: functions.Delays(100*time.Millisecond, time.Second)}}
 	files := scratch(t)
 	var moments []moment
 	synctest.Test(t, func(t *testing.T) {

@@ -34,6 +34,12 @@
 // delay, so that deliveries equal attempts and JetStream's own counter enforces the policy. Waiting for a worker, or for the rest of a
 // delay, never uses a delivery: the owner keeps it alive by heartbeats.
 //
+// A function is suspended when different events fail one after the other and none succeeds, when most of what comes in would be parked, or when its
+// handler or a person asks for it ([github.com/siding-dev/siding/runtime/internal/diagnosis]). What waits stays in the queue like what waits for a worker.
+// Single events probe; what fails meanwhile is not charged, and the attempts that showed the outage are given back: the state with the list of them is written
+// first, then a record each. Nothing begins between a change of the state and its end on disk, so that a process that dies in between leaves a state
+// that the next one can complete.
+//
 // A step that cannot be stored is kept and repeated; the event stays where it stands until then. A store that cannot be written at all
 // (a full disk leaves a stream unwritable until the server restarts) ends the session: the server is started again when there is room.
 //
@@ -56,6 +62,8 @@
 //   - released, HELD not deleted: the same event stands in RETRY, which wins; HELD is deleted. What was released or redriven is attempted meanwhile,
 //     and its end is stored behind the delete: an end that a crash takes away is one of an attempt that ran, whose slot says so.
 //   - released out of order: the dead letter itself says that it blocks no longer, and a start believes it.
+//   - suspended, the audit or the records that give attempts back not written: the state with the declaration says so, and the next start writes them.
+//     Attempts that fail while the function is suspended have a record that charges nothing, and stay where they are.
 //   - a copy that was written over another one and then deleted: the store writes no tombstone for what a limit for each subject removes, so
 //     the older copy can stand again. The records, which outlive it, say that its event has ended or stands elsewhere.
 //

@@ -159,6 +159,8 @@ func recordDetail(r streams.Record) string {
 		return r.Cause + ", noticed by " + r.By
 	case streams.RecordHeld:
 		return r.Reason
+	case streams.RecordUncharged:
+		return fmt.Sprintf("attempts from %d on were given back: %s", r.Attempt, r.Reason)
 	case streams.RecordGivenBack:
 		return "deliveries that were used up without an attempt were given back"
 	default:

@@ -21,6 +21,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -161,7 +162,7 @@ func TestAReceiverThatIsGoneSuspendsItsFunction(t *testing.T) {
 				if posts != 4 || r.count("1") != 2 {
 					t.Errorf("got %d posts, %d of event 1; want its first, and 3 at once", posts, r.count("1"))
 				}
-				if !l.host.owner("f").suspended.Load() || l.host.owner("g").suspended.Load() {
+				if !l.host.owner("f").isSuspended() || l.host.owner("g").isSuspended() {
 					t.Error("got f running, or g suspended; want f suspended alone")
 				}
 				if a := outside.account("f"); a.Parked != 0 || a.Delivered != 0 || !a.Holds {
@@ -182,6 +183,13 @@ func TestAReceiverThatIsGoneSuspendsItsFunction(t *testing.T) {
 				}
 				gone = false
 				l = w.start(testTiming(), fns(forever))
+				time.Sleep(time.Hour)
+				if a := l.account("f"); a.Delivered != 0 || !l.host.owner("f").isSuspended() {
+					t.Errorf("after a start: got %+v, want it suspended until a person resumes it", a)
+				}
+				if err := l.host.owner("f").resumeFunction(t.Context(), client.SuspendRequest{Function: "f", Reason: "back", By: "anna"}); err != nil {
+					t.Error(err)
+				}
 				if a := l.settle("f"); a.Delivered != 20 {
 					t.Errorf("after a start: got %+v, want 20 delivered", a)
 				}
@@ -217,7 +225,7 @@ func TestHandlersThatReturnDoNotResumeWhatAHandlerSuspended(t *testing.T) {
 		time.Sleep(time.Minute)
 		close(back)
 		time.Sleep(time.Minute)
-		if !l.host.owner("f").suspended.Load() || len(w.calls("2")) != 1 {
+		if !l.host.owner("f").isSuspended() || len(w.calls("2")) != 1 {
 			t.Errorf("got a function that goes on, and %d calls; want it suspended after 1", len(w.calls("2")))
 		}
 	})

@@ -61,7 +61,7 @@ func newHostileNode(t *testing.T) *hostileNode {
 	t.Helper()
 	n := &hostileNode{t: t, seen: map[string]functions.Event{}, news: make(chan struct{}, 1)}
 	r, err := New(Config{DataDir: scratch(t), HTTP: "127.0.0.1:0", NATS: "127.0.0.1:0", Logger: testLog()}, functions.Function{
-		Name: "f", Types: []string{">"}, OnPark: functions.Continue, Handle: func(_ context.Context, e functions.Event) error {
+		Name: "f", Types: []string{">"}, OnPark: functions.Continue, Breaker: functions.Breaker{Off: true}, Handle: func(_ context.Context, e functions.Event) error {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.seen[fmt.Sprint(e.Extensions()["case"])] = e

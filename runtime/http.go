@@ -23,6 +23,8 @@ import (
 type backend interface {
 	functionList(ctx context.Context) ([]client.Function, error)
 	functionShow(ctx context.Context, name string) (client.Function, error)
+	suspendFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error)
+	resumeFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error)
 	// deadLetters returns at most q.Limit dead letters after q.After, ordered
 	// by function and sequence.
 	deadLetters(ctx context.Context, q deadLetterQuery) ([]client.DeadLetter, error)
@@ -156,6 +158,8 @@ func (a *api) routes(in *intake) []route {
 		{pattern: "/api/v1/functions", methods: methods{get: a.functions}},
 		{pattern: "/api/v1/functions/{name}", methods: methods{get: a.function}},
 		{pattern: "/api/v1/functions/{name}/forget", methods: methods{post: a.forget}},
+		{pattern: "/api/v1/functions/{name}/suspend", methods: methods{post: a.suspendFunction}},
+		{pattern: "/api/v1/functions/{name}/resume", methods: methods{post: a.resumeFunction}},
 		{pattern: "/api/v1/dlq", methods: methods{get: a.deadLetters}},
 		{pattern: "/api/v1/dlq/tail", methods: methods{get: a.tail}},
 		{pattern: "/api/v1/dlq/export", methods: methods{get: a.export}},
@@ -276,7 +280,7 @@ func index(w http.ResponseWriter, _ *http.Request) error {
 
 POST /events                      store CloudEvents (binary, structured, batch)
 GET  /api/v1/functions            functions; /{name} for one
-POST /api/v1/functions/{name}/forget
+POST /api/v1/functions/{name}/forget, …/suspend, …/resume
 GET  /api/v1/dlq                  dead letters; /tail follows, /export has their events, /{function}/{sequence} shows one
 POST /api/v1/dlq/{function}/{sequence}/redrive, …/edit, …/discard, …/release
 GET  /api/v1/lanes                lanes; /{function}?key= shows one

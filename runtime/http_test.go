@@ -57,6 +57,14 @@ func (b *fakeBackend) functionShow(_ context.Context, name string) (client.Funct
 	return client.Function{}, newProblem(client.NotFound, "function %s: not found", name).WithHint("siding function ls")
 }
 
+func (b *fakeBackend) suspendFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error) {
+	return b.functionShow(ctx, s.Function)
+}
+
+func (b *fakeBackend) resumeFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error) {
+	return b.functionShow(ctx, s.Function)
+}
+
 func (b *fakeBackend) deadLetters(_ context.Context, q deadLetterQuery) ([]client.DeadLetter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -138,6 +138,7 @@ func letterOf(m streams.Message) client.DeadLetter {
 	}
 	if report, err := advisories.ReadReport(m); err == nil {
 		d.Cause, d.Class, d.Code, d.Error, d.Attempts = string(report.Cause), report.Class, report.Code, report.Error, report.Attempts
+		d.Diagnosis, d.GivenBack = report.Diagnosis, report.GivenBack
 		d.ParkedAt, d.FirstFailedAt, d.LastFailedAt = report.ParkedAt, report.FirstFailed, report.LastFailed
 		d.ParkedBy, d.TraceID, d.Version = report.ParkedBy, report.TraceID, report.Version
 	}

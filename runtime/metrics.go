@@ -33,6 +33,7 @@ type metrics struct {
 type functionMetrics struct {
 	inFlight, parked, oldest, stuck   prometheus.Gauge
 	blocked, held, oldestHold, paused prometheus.Gauge
+	suspended                         prometheus.Gauge
 	wait, handler                     prometheus.Observer
 	done, holds, releases             prometheus.Counter
 	failures                          *prometheus.CounterVec // by outcome and class
@@ -95,6 +96,7 @@ func newMetrics(names ...string) *metrics {
 	blocked := gauge("siding_blocked_lanes", "Lanes that wait for an event of theirs to be retried or decided about.")
 	held := gauge("siding_held", "Events held now.")
 	oldestHold := gauge("siding_oldest_hold_timestamp_seconds", "Since when the lane that has held longest holds without a break; 0 if none does.")
+	suspended := gauge("siding_suspended", "Whether the function is suspended: nothing of it is attempted but single probes.")
 	paused := gauge("siding_paused_lanes", "Lanes that an operator has paused.")
 	// An event waits for a free worker or, behind an outage, for a day.
 	wait := seconds("siding_queue_wait_seconds", "From an event being due until its attempt started.", .001, .01, .1, 1, 10, 60, 600, 3600, 6*3600, 24*3600)
@@ -106,7 +108,8 @@ func newMetrics(names ...string) *metrics {
 			wait: wait.WithLabelValues(name), handler: handler.WithLabelValues(name),
 			blocked: blocked.WithLabelValues(name), held: held.WithLabelValues(name),
 			oldestHold: oldestHold.WithLabelValues(name), paused: paused.WithLabelValues(name),
-			holds: holds.WithLabelValues(name), releases: releases.WithLabelValues(name),
+			suspended: suspended.WithLabelValues(name),
+			holds:     holds.WithLabelValues(name), releases: releases.WithLabelValues(name),
 			done:     attempts.WithLabelValues(name, string(functions.Done), ""),
 			failures: attempts.MustCurryWith(prometheus.Labels{"function": name}),
 			parkings: parkings.MustCurryWith(prometheus.Labels{"function": name}),
@@ -189,6 +192,15 @@ func timestamp(t time.Time) float64 {
 // overdue states how many attempts of a function run on past their deadline.
 func (m *metrics) overdue(function string, attempts int) {
 	m.function(function).stuck.Set(float64(attempts))
+}
+
+// suspended states whether a function is.
+func (m *metrics) suspended(function string, is bool) {
+	value := 0.0
+	if is {
+		value = 1
+	}
+	m.function(function).suspended.Set(value)
 }
 
 // lanes states how many lanes of a function are blocked, how many events they

@@ -68,6 +68,8 @@ var operations = map[string]operation{
 		in:      client.ForgetRequest{}, out: client.Forgotten{},
 		codes: []client.Code{client.Usage, client.NotFound, client.Refused, client.UnsupportedMedia, client.TooLarge},
 	},
+	"POST /api/v1/functions/{name}/suspend": suspending("Make a function begin no attempt until it is resumed; needs a reason"),
+	"POST /api/v1/functions/{name}/resume":  suspending("End a suspension, whatever its cause"),
 	"GET /api/v1/dlq": {
 		summary: "List dead letters by function and sequence", out: []client.DeadLetter{},
 		query: append(slices.Clone(filters), limit, parameter{"after", "id of the last one of the page before", ""}),
@@ -154,8 +156,15 @@ func pausing(summary string) operation {
 	}
 }
 
+func suspending(summary string) operation {
+	return operation{
+		summary: summary, in: client.SuspendRequest{}, out: client.Function{},
+		codes: []client.Code{client.Usage, client.NotFound, client.Conflict, client.Refused, client.Unavailable, client.UnsupportedMedia, client.TooLarge},
+	}
+}
+
 // requests are the types that callers send, and what must be in them. What the path says need not be said again.
-var requests = map[string][]string{"Decision": {"by"}, "PauseRequest": {"by", "key"}, "ForgetRequest": nil}
+var requests = map[string][]string{"Decision": {"by"}, "PauseRequest": {"by", "key"}, "SuspendRequest": {"by"}, "ForgetRequest": nil}
 
 // servedRoutes lists the routes as "GET /path", and whether each asks for a token.
 func servedRoutes() map[string]bool {
@@ -235,7 +244,7 @@ func TestOpenAPINamesTheParametersThatEndpointsRead(t *testing.T) {
 func TestOpenAPINamesWhatARequestMustHave(t *testing.T) {
 	h := newHTTPHandler(newFakeBackend(), httpOptions{})
 	full := map[string]any{"by": "ana", "reason": "test", "key": "k"}
-	for name, path := range map[string]string{"Decision": "/api/v1/dlq/file-claim/42/redrive", "PauseRequest": "/api/v1/lanes/file-claim/resume"} {
+	for name, path := range map[string]string{"Decision": "/api/v1/dlq/file-claim/42/redrive", "PauseRequest": "/api/v1/lanes/file-claim/resume", "SuspendRequest": "/api/v1/functions/file-claim/resume"} {
 		for left := range full {
 			body := map[string]any{}
 			for k, v := range full {

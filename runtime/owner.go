@@ -15,6 +15,7 @@ import (
 
 	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/runtime/internal/diagnosis"
 	"github.com/siding-dev/siding/runtime/internal/lane"
 	"github.com/siding-dev/siding/streams"
 )
@@ -79,8 +80,12 @@ type owner struct {
 	departed   int
 	lanes      lanes
 	abandoned  int
-	suspended  atomic.Bool // too many handlers hang, or one has asked for it; also read by others
-	dismissed  bool        // a handler has asked for the suspension
+	jammed     atomic.Bool // too many handlers hang; also read by others
+	diagnosis  *diagnosis.Machine
+	suspension atomic.Pointer[streams.Suspension] // for others: what the function is suspended by, nil if it is not
+	declaring  *work                              // writes the suspension down; nothing begins before it has
+	outdated   bool                               // what declaring writes
+	told       []chan<- struct{}                  // closed when the suspension has been written down
 	stopping   bool
 
 	bounds   streams.Source  // of the source stream at the start
@@ -417,6 +422,7 @@ func (o *owner) start(it *item) {
 	}
 	o.backoffSpan(it)
 	o.attempting[it.ref.Sequence] = it
+	o.diagnosis.Began(it.ref.Sequence)
 	o.wake(it.since.Add(o.fn.Timeout + o.timing.stuck))
 	o.jobs <- it.job
 }

@@ -33,6 +33,9 @@ func (o *owner) begin(ctx context.Context) error {
 	if err := o.survivors(ctx, retry); err != nil {
 		return err
 	}
+	if err := o.beginSuspended(ctx); err != nil {
+		return err
+	}
 	if err := o.lookBack(ctx, before); err != nil {
 		return err
 	}
@@ -76,18 +79,39 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 		o.declared.Since = max(source.First, 1)
 	}
 	before, err := o.store.Declared(ctx, o.fn.Name)
+	if err := o.whole(ctx, before, err == nil); err != nil {
+		return false, err
+	}
 	switch {
 	case errors.Is(err, streams.ErrNotFound):
 	case err != nil:
 		return false, err
 	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
 		o.declared.Since, o.declared.Head, o.declared.Paused, known = before.Since, before.Head, before.Paused, true
+		o.declared.Suspension = before.Suspension
 	default:
 		if err := o.nothingStands(ctx, before); err != nil {
 			return false, err
 		}
 	}
 	return known, o.store.Declare(ctx, o.declared)
+}
+
+// whole refuses a function of which a part stands under another name, because an adoption was cut.
+func (o *owner) whole(ctx context.Context, before streams.Declared, known bool) error {
+	cut := before
+	if known && before.Moving == nil && before.From == "" {
+		return nil
+	}
+	if before.Moving == nil {
+		var moving bool
+		var err error
+		if cut, moving, err = o.store.Mover(ctx, o.fn.Name); err != nil || !moving {
+			return err
+		}
+	}
+	return fmt.Errorf("function %s: %s was being given to %s when the process died: hint: finish that with `siding function adopt %s --as %s --reason R --yes`",
+		o.fn.Name, cut.Name, cut.Moving.To, cut.Name, cut.Moving.To)
 }
 
 // nothingStands refuses to start a function on another stream while events of the old one still stand somewhere: their sequence
@@ -201,7 +225,8 @@ func (o *owner) survivor(ctx context.Context, run streams.RunningSlot, stands bo
 	h := advisories.Fold(records)
 	recorded := h.Cycle > run.Cycle || h.Cycle == run.Cycle && (h.Attempts >= run.Attempt || h.Final != "" || h.Parked)
 	for _, r := range records {
-		recorded = recorded || r.Kind == streams.RecordCrash && r.Boot == run.Boot
+		recorded = recorded || r.Boot == run.Boot && (r.Kind == streams.RecordCrash ||
+			r.Kind == streams.RecordAttempt && !r.Charged && r.Cycle == run.Cycle && r.Attempt == run.Attempt)
 	}
 	if recorded || run.Cycle == 0 && len(records) == 0 && !stands && o.ledger.Settled(run.Sequence) {
 		return nil

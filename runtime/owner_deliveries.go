@@ -170,7 +170,7 @@ func (o *owner) onRetry(ctx context.Context, d delivered) {
 		o.items[ref.Sequence] = it
 		o.take(it, d, copied)
 		o.load(ctx, it, func() {
-			it.history.Attempts = max(it.history.Attempts, copied.Attempts)
+			it.history.Copied(copied.Attempts)
 			o.continueRetry(ctx, it)
 		})
 		return

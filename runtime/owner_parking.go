@@ -78,7 +78,7 @@ func (o *owner) missing(it *item) {
 
 // park makes the item a dead letter.
 func (o *owner) park(ctx context.Context, it *item, cause advisories.Cause, by string) {
-	span := it.span
+	span, why := it.span, o.explain(it)
 	var report advisories.Report
 	o.prepare(ctx, it, func(c streams.Copy) []step {
 		return []step{{kind: stepPrepare, prepare: func(ctx context.Context) ([]step, error) {
@@ -103,7 +103,7 @@ func (o *owner) park(ctx context.Context, it *item, cause advisories.Cause, by s
 			}
 			it.header = c.Header
 			t := o.traced(it)
-			report.Version = o.fn.Version
+			report.Version, report.Diagnosis = o.fn.Version, why
 			if ref := o.tracer.moment(t, spanPark, span, attrCause(cause), attrBy(by)); ref != (spanRef{}) {
 				report.TraceID, report.SpanID = ref.TraceID, ref.SpanID
 			} else {
@@ -224,7 +224,7 @@ func (o *owner) adoptStanding(ctx context.Context, ref streams.Ref) error {
 	it.since = time.Now()
 	o.items[ref.Sequence] = it
 	o.load(ctx, it, func() {
-		it.history.Attempts = max(it.history.Attempts, c.Attempts)
+		it.history.Copied(c.Attempts)
 		it.phase, it.due = waiting, it.history.Due
 		if it.history.Final != "" {
 			o.do(ctx, it, settle(it), func() { o.finish(it, lane.Done) })

@@ -30,6 +30,11 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	if e.result.Outcome == functions.Retried && e.result.Class != functions.ClassStopping && !e.result.Suspend {
 		delay, again = o.fn.Retry.Next(e.number, it.history.CycleFailed, e.at, e.result.After, o.random())
 	}
+	suspending := e.result.Outcome == functions.Retried && e.result.Suspend
+	free := e.result.Class != functions.ClassStopping && !suspending && o.diagnose(ctx, it, e, !again)
+	if free {
+		e.result.Outcome, delay = functions.Retried, 0
+	}
 	j.span.end(e.result, delay) //nolint:contextcheck // a span is no part of the owner's context
 	e.span = j.span.ref()
 	switch {
@@ -47,8 +52,10 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	case e.result.Class == functions.ClassStopping:
 		o.endSlot(it) // interrupted by us: not charged, and it comes back at the next start
 		it.phase = moving
-	case e.result.Suspend:
+	case suspending:
 		o.onSuspend(ctx, it, e.result.Err)
+	case free:
+		o.uncharged(ctx, it, e)
 	case e.result.Outcome == functions.Parked:
 		cause := advisories.Permanent
 		if e.result.Class == functions.ClassUndecodable {

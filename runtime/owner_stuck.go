@@ -35,6 +35,7 @@ func (o *owner) onStuck(ctx context.Context, it *item) {
 		},
 	}
 	o.log.Error("a handler does not return; its event is parked as stuck", "event", it.ref.ID(), "stuck", o.abandoned)
+	o.diagnose(ctx, it, e, true)
 	o.failed(ctx, it, e.record(it, advisories.Stuck, time.Time{}))
 	o.judgeStuck(ctx)
 }
@@ -47,8 +48,8 @@ func (o *owner) stuckLimit() int { return max(8, 4*o.fn.Concurrency) }
 // the next start of the process, which none of them survives. What waits meanwhile is kept alive by heartbeats.
 func (o *owner) judgeStuck(ctx context.Context) {
 	o.metrics.overdue(o.fn.Name, o.abandoned)
-	suspend := o.dismissed || o.abandoned >= o.stuckLimit()
-	if suspend == o.suspended.Swap(suspend) {
+	suspend := o.abandoned >= o.stuckLimit()
+	if suspend == o.jammed.Swap(suspend) {
 		return
 	}
 	action := "resumed"

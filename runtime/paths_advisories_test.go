@@ -55,7 +55,7 @@ func TestDoubledAdvisoriesChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 50
 		w := newWorld(t)
-		fn := w.function(functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, forever, alwaysFailing)
+		fn := w.function(functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, forever, alwaysFailing)
 		l := w.start(testTiming(), []functions.Function{fn})
 		<-l.host.started
 		echo, err := l.node.Connect("echo")
@@ -105,7 +105,7 @@ func TestLateAdvisoriesChangeNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const events = 50
 				w := newWorld(t)
-				fn := functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}
+				fn := functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}
 				deaf := testTiming()
 				deaf.deaf, deaf.sweep = true, 0
 				if !parks {

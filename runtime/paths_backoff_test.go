@@ -206,7 +206,7 @@ func TestJitterStaysWithinItsBand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 100
 		w := newWorld(t)
-		fn := w.function(functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(100 * time.Second).WithJitter(0.5)}}, forever, alwaysFailing)
+		fn := w.function(functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(100 * time.Second).WithJitter(0.5)}}, forever, alwaysFailing)
 		l := w.start(testTiming(), []functions.Function{fn})
 		<-l.host.started
 		l.send(events)

@@ -383,14 +383,14 @@ func TestTooManyHandlersThatNeverReturnSuspendTheFunction(t *testing.T) {
 		if a := l.account("f"); a.Parked != 8 || a.Pending != 4 || !a.Holds {
 			t.Errorf("got %+v, want 8 parked and 4 pending", a)
 		}
-		if !l.host.owner("f").suspended.Load() {
+		if !l.host.owner("f").isSuspended() {
 			t.Error("got a running function, want it suspended")
 		}
 		close(release)
 		if a := l.settle("f"); a.Delivered != 4 || a.Parked != 8 {
 			t.Errorf("got %+v, want the other 4 delivered after the handlers have returned", a)
 		}
-		if l.host.owner("f").suspended.Load() {
+		if l.host.owner("f").isSuspended() {
 			t.Error("got a suspended function, want it resumed")
 		}
 		entries, err := l.store.Subjects(t.Context(), streams.AuditStream, streams.AuditSubject("f"))

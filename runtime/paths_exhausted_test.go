@@ -72,7 +72,7 @@ func TestUndisturbedTheAdvisoryParks(t *testing.T) {
 func parkExhausted(t *testing.T, timing timing, attempts int, lost bool) map[string]int {
 	t.Helper()
 	w := newWorld(t)
-	fn := w.function(functions.Function{Retry: functions.Retry{Attempts: attempts, Backoff: functions.Delays(200 * time.Millisecond)}}, forever, alwaysFailing)
+	fn := w.function(functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: attempts, Backoff: functions.Delays(200 * time.Millisecond)}}, forever, alwaysFailing)
 	l := w.start(timing, []functions.Function{fn})
 	<-l.host.started
 	if lost {

@@ -16,19 +16,21 @@ type stepKind int
 
 // The kinds of step. Each may be applied twice: that is what a crash between it and the next one amounts to.
 const (
-	stepRecord  stepKind = iota // append an attempt record
-	stepAudit                   // append an audit entry
-	stepPlace                   // create the event at another place
-	stepRewrite                 // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
-	stepMark                    // mark the source sequence as settled in the ledger
-	stepAck                     // acknowledge the delivery of the source stream
-	stepLeave                   // remove the copy in RETRY; its item is finished after that
-	stepDelete                  // delete one message by its sequence
-	stepReplace                 // write a copy over the one with a sequence
-	stepTell                    // tell the event's lane; nothing is stored
-	stepWait                    // the event waits in RETRY from here on, as its lane is told; nothing is stored
-	stepAside                   // what follows is applied beside the owner, as far as it only stores
-	stepPrepare                 // read what the rest of the plan depends on, and put that in its place
+	stepRecord   stepKind = iota // append an attempt record
+	stepAudit                    // append an audit entry
+	stepPlace                    // create the event at another place
+	stepRewrite                  // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
+	stepMark                     // mark the source sequence as settled in the ledger
+	stepAck                      // acknowledge the delivery of the source stream
+	stepLeave                    // remove the copy in RETRY; its item is finished after that
+	stepDelete                   // delete one message by its sequence
+	stepReplace                  // write a copy over the one with a sequence
+	stepDeclare                  // write the function's declaration with its suspension
+	stepUncharge                 // let an event in memory go on with attempts that it got back; nothing is stored
+	stepTell                     // tell the event's lane; nothing is stored
+	stepWait                     // the event waits in RETRY from here on, as its lane is told; nothing is stored
+	stepAside                    // what follows is applied beside the owner, as far as it only stores
+	stepPrepare                  // read what the rest of the plan depends on, and put that in its place
 )
 
 // step is one change, as data. Plans are lists of them. The owner applies them in order, or has that done beside it; see aside.
@@ -44,6 +46,8 @@ type step struct {
 	ref      streams.Ref // of stepTell and stepWait
 	tell     func(uint64) lane.Input
 	prepare  func(context.Context) ([]step, error)
+	// suspension is what stepDeclare writes; nil when the function is not suspended.
+	suspension *streams.Suspension
 }
 
 // work is what remains to be applied of one plan. While a step fails, it and the ones behind it are kept and repeated: the source
@@ -176,6 +180,17 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 		return err
 	case stepReplace:
 		return o.replace(ctx, w.ref, s)
+	case stepDeclare:
+		declared := o.declared
+		declared.Suspension = s.suspension
+		err := o.store.Declare(ctx, declared)
+		if err == nil {
+			o.declared = declared
+		}
+		return err
+	case stepUncharge:
+		o.unchargeItem(ctx, s.ref.Sequence, s.record)
+		return nil
 	case stepTell:
 		o.tell(s.ref, s.tell)
 		return nil

@@ -137,7 +137,7 @@ func TestCopiesAreTheEventByteForByte(t *testing.T) {
 func TestAnEventSentAgainWithinTheWindowIsOneCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		l := w.start(testTiming(), []functions.Function{w.function(functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, always, scripted)})
+		l := w.start(testTiming(), []functions.Function{w.function(functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, always, scripted)})
 		<-l.host.started
 		for i := range 5 {
 			if a := l.sendEvent(newEvent("never-1")); a.Duplicate != (i > 0) || a.Sequence != 1 {
@@ -281,7 +281,7 @@ func TestDeadLettersStayAsTheyAreOverRestarts(t *testing.T) {
 		var before map[string]streams.Message
 		attempts := 0
 		for boot := range 6 {
-			l := w.start(testTiming(), []functions.Function{w.function(functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, always, scripted)})
+			l := w.start(testTiming(), []functions.Function{w.function(functions.Function{Breaker: functions.Breaker{Off: true}, Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, always, scripted)})
 			if boot == 0 {
 				<-l.host.started
 				for i := range 50 {

@@ -23,6 +23,7 @@ const (
 	RecordAttempt   RecordKind = "attempt"    // an attempt that did not simply succeed
 	RecordCrash     RecordKind = "crash"      // the process died while the attempt ran; never charged
 	RecordGivenBack RecordKind = "given_back" // deliveries that were used up without an attempt were given back
+	RecordUncharged RecordKind = "uncharged"  // attempts that an outage spoiled, from Attempt on, are given back
 	RecordHeld      RecordKind = "held"       // it waits behind an earlier event of its key
 	RecordRedriven  RecordKind = "redriven"   // a decision opened the next cycle
 	RecordEdited    RecordKind = "edited"     // the same, with new data

@@ -29,7 +29,13 @@ type DeadLetter struct {
 	LastFailedAt  time.Time `json:"last_failed_at"`
 	// ParkedBy is what noticed: "advisory", "owner" or "sweep".
 	ParkedBy string `json:"parked_by"`
-	TraceID  string `json:"trace_id"`
+	// Diagnosis says whose fault it is, "poison", "outage" or "undetermined",
+	// and why that is said.
+	Diagnosis string `json:"diagnosis,omitempty"`
+	// GivenBack counts attempts of this cycle that were made while the function
+	// was suspended, and were not charged.
+	GivenBack int    `json:"given_back,omitempty"`
+	TraceID   string `json:"trace_id"`
 	// Held counts the events that wait behind this one, if it is what its lane
 	// waits for.
 	Held int `json:"held"`

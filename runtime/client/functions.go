@@ -23,13 +23,15 @@ type Function struct {
 	// the function is an orphan: its leftovers stand, nothing attempts them.
 	Hosted bool `json:"hosted"`
 	// State is "running", "suspended" or "orphan".
-	State         string `json:"state"`
-	SinceSequence uint64 `json:"since_sequence"`
-	Pending       int64  `json:"pending"`
-	Delivering    int64  `json:"delivering"`
-	Retrying      int64  `json:"retrying"`
-	Held          int64  `json:"held"`
-	Parked        int64  `json:"parked"`
+	State string `json:"state"`
+	// Suspension is absent while the function runs at its full rate.
+	Suspension    *Suspension `json:"suspension,omitempty"`
+	SinceSequence uint64      `json:"since_sequence"`
+	Pending       int64       `json:"pending"`
+	Delivering    int64       `json:"delivering"`
+	Retrying      int64       `json:"retrying"`
+	Held          int64       `json:"held"`
+	Parked        int64       `json:"parked"`
 	// OldestParkedAt is absent when nothing is parked.
 	OldestParkedAt time.Time `json:"oldest_parked_at,omitzero"`
 }

@@ -7,6 +7,11 @@ package client
 func (f Function) UTC() Function {
 	f.OldestParkedAt = f.OldestParkedAt.UTC()
 	f.Types = append([]string{}, f.Types...)
+	if f.Suspension != nil {
+		s := *f.Suspension
+		s.Since, s.SuspendedAt, s.NextProbeAt, s.GaveUpAt = s.Since.UTC(), s.SuspendedAt.UTC(), s.NextProbeAt.UTC(), s.GaveUpAt.UTC()
+		f.Suspension = &s
+	}
 	return f
 }
 

@@ -46,7 +46,14 @@ func (a *app) printDeadLetter(d client.DeadLetterDetail) error {
 	t.row("dead letter", d.ID)
 	t.row("cause", fmt.Sprintf("%s, noticed by %s", d.Cause, d.ParkedBy))
 	t.row("last error", strings.TrimSpace(strings.Join([]string{d.Class, d.Code, d.Error}, " ")))
-	t.row("attempts", fmt.Sprintf("%d in cycle %d", d.Attempts, d.Cycle))
+	if d.Diagnosis != "" {
+		t.row("diagnosis", d.Diagnosis)
+	}
+	attempts := fmt.Sprintf("%d in cycle %d", d.Attempts, d.Cycle)
+	if d.GivenBack > 0 {
+		attempts += fmt.Sprintf(", and %d that were not charged", d.GivenBack)
+	}
+	t.row("attempts", attempts)
 	t.row("parked", at(now, d.ParkedAt))
 	t.row("first failed", at(now, d.FirstFailedAt))
 	t.row("last failed", at(now, d.LastFailedAt))

@@ -32,7 +32,42 @@ func fakeOperations(mux *http.ServeMux, holds bool, answer func(http.ResponseWri
 			answer(w, 200, client.Forgotten{Function: "old", Parked: 3, Retrying: 2, Held: 1, Applied: !f.DryRun})
 		}
 	})
+	mux.HandleFunc("POST /api/v1/functions/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		var s client.SuspendRequest
+		_ = json.NewDecoder(r.Body).Decode(&s)
+		f := fakeFunction()
+		switch verb := r.PathValue("verb"); {
+		case r.PathValue("name") == "away":
+			f.Name, f.State, f.Suspension = "away", "suspended", fakeSuspension(s)
+			answer(w, 200, f)
+		case r.PathValue("name") != f.Name || s.By == "":
+			refuse(w, client.NewProblem(client.NotFound, "function "+r.PathValue("name")+": not found"))
+		case verb == "suspend" && s.Reason != "":
+			f.State, f.Suspension = "suspended", fakeSuspension(s)
+			answer(w, 200, f)
+		default:
+			refuse(w, client.NewProblem(client.Conflict, "function file-claim: it is not suspended").WithHint("siding function show file-claim says what it does"))
+		}
+	})
 	mux.HandleFunc("GET /api/v1/doctor", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, fakeDoctor(holds)) })
+}
+
+// fakeSuspension is one that a person asked for.
+func fakeSuspension(s client.SuspendRequest) *client.Suspension {
+	return &client.Suspension{
+		ID: "file-claim-20260102T030405Z", Phase: "stays", Cause: "person", Since: parkedAt(), SuspendedAt: parkedAt(), By: s.By, Reason: s.Reason,
+	}
+}
+
+// fakeOutage is a function that is suspended because a resource is away.
+func fakeOutage() client.Function {
+	f := fakeFunction()
+	f.Name, f.State = "away", "suspended"
+	f.Suspension = &client.Suspension{
+		ID: "away-20260102T030405Z", Phase: "open", Cause: "outage", Since: parkedAt(), SuspendedAt: parkedAt(), By: "owner", FailedProbes: 2, NextProbeAt: parkedAt(),
+		Evidence: "10 attempts of 10 events, 10 keys and 5 sources failed in a row, none succeeded: contract system: connection refused",
+	}
+	return f
 }
 
 // fakeVerify takes what the fake node sends for a backup, and nothing else.

@@ -53,24 +53,23 @@ func fakeNode(holds bool, token string) http.Handler {
 	missing := func(w http.ResponseWriter, what string) {
 		refuse(w, client.NewProblem(client.NotFound, what+": not found").WithHint("siding dlq ls and siding function ls name what there is"))
 	}
-	fileClaim := client.Function{
-		Name: "file-claim", Types: []string{"com.insurer.claim.reported"}, Stream: "EVENTS", OrderBy: "partitionkey", AttemptsAllowed: 3,
-		Timeout: "30s", Concurrency: 16, Start: "now", Owner: "claims-team", Version: "1.4.0", Hosted: true, State: "running",
-		SinceSequence: 1, Pending: 5, Delivering: 1, Held: 2, Parked: 2, OldestParkedAt: parkedAt(),
-	}
 	mux.HandleFunc("GET /api/v1/functions", func(w http.ResponseWriter, _ *http.Request) {
 		if token == "empty" {
 			answer(w, 200, []client.Function{})
 			return
 		}
-		answer(w, 200, []client.Function{fileClaim})
+		answer(w, 200, []client.Function{fakeFunction()})
 	})
 	mux.HandleFunc("GET /api/v1/functions/{name}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("name") == "away" {
+			answer(w, 200, fakeOutage())
+			return
+		}
 		if r.PathValue("name") != "file-claim" {
 			missing(w, "function "+r.PathValue("name"))
 			return
 		}
-		answer(w, 200, fileClaim)
+		answer(w, 200, fakeFunction())
 	})
 	mux.HandleFunc("GET /api/v1/dlq", func(w http.ResponseWriter, r *http.Request) {
 		list := []client.DeadLetter{}
@@ -223,4 +222,13 @@ func fakeIntake(w http.ResponseWriter, r *http.Request, answer func(http.Respons
 		return
 	}
 	answer(w, 202, out[0])
+}
+
+// fakeFunction is the one that the fake node hosts.
+func fakeFunction() client.Function {
+	return client.Function{
+		Name: "file-claim", Types: []string{"com.insurer.claim.reported"}, Stream: "EVENTS", OrderBy: "partitionkey", AttemptsAllowed: 3,
+		Timeout: "30s", Concurrency: 16, Start: "now", Owner: "claims-team", Version: "1.4.0", Hosted: true, State: "running",
+		SinceSequence: 1, Pending: 5, Delivering: 1, Held: 2, Parked: 2, OldestParkedAt: parkedAt(),
+	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) function() *cobra.Command {
-	return a.noun("function", "Functions and how much stands where", a.functionLs(), a.functionShow(), a.functionForget(), a.functionAdopt())
+	return a.noun("function", "Functions and how much stands where", a.functionLs(), a.functionShow(), a.functionSuspend(), a.functionResume(), a.functionForget(), a.functionAdopt())
 }
 
 func (a *app) functionLs() *cobra.Command {
@@ -75,6 +75,22 @@ func (a *app) printFunction(f client.Function) error {
 	t := newTable(a.env.Stdout)
 	t.row("name", f.Name)
 	t.row("state", f.State)
+	if s := f.Suspension; s != nil {
+		now := time.Now()
+		t.row("suspension", s.ID+", "+s.Phase)
+		t.row("cause", s.Cause)
+		t.row("since", at(now, s.Since))
+		t.row("suspended", at(now, s.SuspendedAt)+" by "+s.By)
+		t.row("because", cut(first(s.Reason, s.Evidence), 400))
+		if s.Reason != "" && s.Evidence != "" && s.Evidence != s.Reason {
+			t.row("evidence", cut(s.Evidence, 400))
+		}
+		t.row("failed probes", strconv.Itoa(s.FailedProbes))
+		t.row("next probe", at(now, s.NextProbeAt))
+		if !s.GaveUpAt.IsZero() {
+			t.row("gave up", at(now, s.GaveUpAt))
+		}
+	}
 	t.row("hosted", yesNo(f.Hosted))
 	t.row("types", strings.Join(f.Types, ", "))
 	t.row("stream", fmt.Sprintf("%s, start %s, since sequence %d", f.Stream, f.Start, f.SinceSequence))
