@@ -42,6 +42,8 @@ func adopt(ctx context.Context, dir string, r client.AdoptRequest) (_ client.Ado
 	case errors.Is(err, streams.ErrTaken):
 		return out, newProblem(client.Refused, "function %s: has been hosted here, so it has events of its own", r.As).
 			WithHint("choose a name that is new, or `siding function forget %s` first", r.As)
+	case errors.Is(err, streams.ErrMoving):
+		return out, newProblem(client.Refused, "%v", err).WithHint("finish that first: `siding function adopt %s --as NAME` with the name that it says", r.Function)
 	case errors.Is(err, streams.ErrUnclean):
 		return out, newProblem(client.Refused, "%v", err).WithHint("start the program with the old name once more and stop it in order: that finishes what the process left")
 	case err != nil:

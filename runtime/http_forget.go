@@ -46,7 +46,10 @@ func (h *host) forget(ctx context.Context, f client.ForgetRequest) (client.Forgo
 	if h.owner(f.Function) != nil {
 		return out, newProblem(client.Refused, "function %s is hosted", f.Function).WithHint("end single events with `siding dlq discard`, or start the node without it first")
 	}
-	if _, err := h.store.Declared(ctx, f.Function); isNotFound(err) {
+	if d, err := h.store.Declared(ctx, f.Function); err == nil && d.Moving != nil {
+		return out, newProblem(client.Refused, "function %s: is being given to %s", f.Function, d.Moving.To).
+			WithHint("stop the node and finish that: `siding function adopt %s --as %s`", f.Function, d.Moving.To)
+	} else if isNotFound(err) {
 		return out, newProblem(client.NotFound, "function %s: not found", f.Function).WithHint("`siding function ls` lists those that this node knows")
 	} else if err != nil {
 		return out, err

@@ -15,6 +15,8 @@ var (
 	ErrTaken = errors.New("the name is taken")
 	// ErrUnclean is a function whose events ran when the process died.
 	ErrUnclean = errors.New("events ran when the process died")
+	// ErrMoving is a function that is being given to another name than the one asked for.
+	ErrMoving = errors.New("it is being given to another name")
 )
 
 // Adoption says which function gets which name, by whom, and why.
@@ -31,35 +33,38 @@ type Adopted struct{ Parked, Retrying, Held, Decisions int }
 // attempt records, the marks of the ledger, the place in the source stream, and the lanes that are paused. Every event keeps its place, so that
 // the function goes on under its new name as it would have under the old one. No function may be hosted meanwhile.
 //
-// A kill leaves a part done, and running it again finishes. Records come first, because a copy without its records would be attempted anew; then the
+// A kill leaves a part done, and running it again finishes. The declaration of the old name says first to which one it moves: no other name can have it
+// from then on, and nobody may host either of them until it is through. Records come first, because a copy without its records would be attempted anew; then the
 // copies, each created before it is deleted; then the ledger and the consumer. The declaration of the new name makes it true, and
-// the one of the old name goes last. Errors: ErrNotFound, ErrTaken, ErrUnclean.
+// the one of the old name goes last. Errors: ErrNotFound, ErrTaken, ErrUnclean, ErrMoving.
 func (s *Store) Adopt(ctx context.Context, adoption Adoption) (a Adopted, err error) {
 	old, name, dry := adoption.Old, adoption.Name, adoption.DryRun
 	d, err := s.Declared(ctx, old)
 	if err != nil {
 		return a, err
 	}
+	if d.Moving != nil && d.Moving.To != name {
+		return a, fmt.Errorf("function %s: %w: %s, since %s", old, ErrMoving, d.Moving.To, d.Moving.At.Format(time.RFC3339))
+	}
 	already, err := s.Declared(ctx, name)
 	switch {
-	case err == nil && already.From != old:
+	case err == nil && (already.From != old || d.Moving == nil): // without a move, the old name has been hosted again since it was given away
 		return a, fmt.Errorf("function %s: %w", name, ErrTaken)
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return a, err
 	}
-	if err != nil {
-		if a, err = s.adoptFrom(ctx, d, name, dry); err != nil || dry {
-			return a, err
-		}
+	if other, taken, err := s.Mover(ctx, name); err != nil || taken && other.Name != old {
+		return a, errors.Join(err, fmt.Errorf("function %s: %w", name, ErrTaken))
 	}
-	if dry {
-		return a, nil
+	if a, err = s.adoptFrom(ctx, d, adoption); err != nil || dry {
+		return a, err
 	}
-	return a, s.dropAdopted(ctx, d, adoption)
+	return a, s.dropAdopted(ctx, d, name)
 }
 
 // adoptFrom does all but to forget the old name.
-func (s *Store) adoptFrom(ctx context.Context, d Declared, name string, dry bool) (a Adopted, err error) {
+func (s *Store) adoptFrom(ctx context.Context, d Declared, adoption Adoption) (a Adopted, err error) {
+	name := adoption.Name
 	standing := map[Place][]Ref{}
 	for place, n := range map[Place]*int{InHeld: &a.Held, InRetry: &a.Retrying, InDeadLetters: &a.Parked, InDecisions: &a.Decisions} {
 		if standing[place], err = s.Standing(ctx, place, d.Name); err != nil {
@@ -68,8 +73,22 @@ func (s *Store) adoptFrom(ctx context.Context, d Declared, name string, dry bool
 		*n = len(standing[place])
 	}
 	next := d
-	next.Name, next.From = name, d.Name
-	if err := s.adoptLedger(d, next, dry); err != nil || dry {
+	next.Name, next.From, next.Moving = name, d.Name, nil
+	if err := s.adoptLedger(d, next, true); err != nil || adoption.DryRun {
+		return a, err
+	}
+	if d.Moving == nil {
+		d.Moving = &Moving{To: name, By: adoption.By, Reason: adoption.Reason, At: time.Now().UTC()}
+		if err := s.Declare(ctx, d); err != nil {
+			return a, err
+		}
+	} else if done, err := s.Declared(ctx, name); err == nil && done.From == d.Name {
+		if a != (Adopted{}) { // nobody can have hosted either of them since
+			return a, fmt.Errorf("function %s: %w under the old name, although all was moved: %+v", name, ErrTaken, a)
+		}
+		return a, nil
+	}
+	if err := s.adoptLedger(d, next, false); err != nil {
 		return a, err
 	}
 	if err := s.ForgetRecords(ctx, name); err != nil { // of a try that was cut
@@ -189,7 +208,11 @@ func (s *Store) adoptConsumer(ctx context.Context, d, next Declared) error {
 }
 
 // dropAdopted removes what is left under the old name, of which nothing stands any more: its declaration last, when the audit knows.
-func (s *Store) dropAdopted(ctx context.Context, d Declared, a Adoption) error {
+func (s *Store) dropAdopted(ctx context.Context, d Declared, name string) error {
+	d, err := s.Declared(ctx, d.Name) // with the move, as it was begun
+	if err != nil {
+		return err
+	}
 	for _, drop := range []func() error{
 		func() error { return s.DropConsumers(ctx, d) },
 		func() error { return s.DropDeadLetters(ctx, d.Name) },
@@ -197,7 +220,7 @@ func (s *Store) dropAdopted(ctx context.Context, d Declared, a Adoption) error {
 		func() error { return s.ForgetRecords(ctx, d.Name) },
 		func() error {
 			return s.Audit(ctx, AuditEntry{
-				Action: "adopted", Function: a.Name, By: a.By, Reason: a.Reason, At: time.Now().UTC(), Detail: map[string]string{"from": d.Name},
+				Action: "adopted", Function: name, By: d.Moving.By, Reason: d.Moving.Reason, At: d.Moving.At, Detail: map[string]string{"from": d.Name},
 			})
 		},
 		func() error { return s.Undeclare(ctx, d.Name) },
