@@ -95,8 +95,12 @@ func (b Backoff) String() string {
 	return s.String()
 }
 
+// unset says whether b is the zero value, which may mean another default than
+// that of a policy.
+func (b Backoff) unset() bool { return b.shape == shapeUnset }
+
 func (b Backoff) orDefault() Backoff {
-	if b.shape == shapeUnset {
+	if b.unset() {
 		return Exponential(defaultMin, defaultMax).WithJitter(defaultJitter)
 	}
 	return b
@@ -145,28 +149,29 @@ func spread(d time.Duration, share, random float64) time.Duration {
 	return 0
 }
 
-func (b Backoff) problems() []problem {
+// problems lists what is wrong with b, which is the value of this field.
+func (b Backoff) problems(field string) []problem {
 	var ps []problem
 	switch b.shape {
 	case shapeExponential:
 		if b.min <= 0 {
-			ps = append(ps, problemf("retry.backoff", "the first delay %v is not positive; without a pause all attempts are used up within milliseconds", b.min))
+			ps = append(ps, problemf(field, "the first delay %v is not positive; without a pause all attempts are used up within milliseconds", b.min))
 		}
 		if b.max < b.min {
-			ps = append(ps, problemf("retry.backoff", "the longest delay %v is shorter than the first, %v; write Exponential(first, longest)", b.max, b.min))
+			ps = append(ps, problemf(field, "the longest delay %v is shorter than the first, %v; write Exponential(first, longest)", b.max, b.min))
 		}
 	case shapeDelays:
 		if len(b.delays) == 0 {
-			ps = append(ps, problemf("retry.backoff", "there is no delay; write Delays(d1, d2, …), or leave the backoff out for the default"))
+			ps = append(ps, problemf(field, "there is no delay; write Delays(d1, d2, …), or leave the backoff out for the default"))
 		}
 		for i, d := range b.delays {
 			if d < 0 {
-				ps = append(ps, problemf("retry.backoff", "delay %d is negative: %v", i+1, d))
+				ps = append(ps, problemf(field, "delay %d is negative: %v", i+1, d))
 			}
 		}
 	}
 	if !(b.jitter >= 0 && b.jitter <= 1) {
-		ps = append(ps, problemf("retry.backoff", "jitter %g is out of range; write a share from 0 to 1", b.jitter))
+		ps = append(ps, problemf(field, "jitter %g is out of range; write a share from 0 to 1", b.jitter))
 	}
 	return ps
 }

@@ -44,9 +44,29 @@
 // [HTTP] is a handler that posts the event to a URL, so that the work can be
 // done in any language; the status that is answered is the outcome.
 //
-// The rules are pure: [Retry.Next], [Backoff.Delay], [Key.Of] and [ResultOf]
-// use no clock and no randomness of their own, so that a host, a simulation
-// and a test reach the same answer.
+// What decides is pure: [Retry.For], [Retry.Next], [Backoff.Delay], [Key.Of] and
+// [ResultOf] use no clock and no randomness of their own, so that a host,
+// a simulation and a test reach the same answer.
+//
+// # Classes and patience
+//
+// Each failure has a [Class]. It says whose fault it is: transient and timeout
+// are retried, permanent and undecodable are parked at once, and unavailable means
+// that a resource is away, so that [Breaker] suspends the whole function rather
+// than park event after event. A handler says it by the calls above. What drivers
+// and receivers say in their own errors is better said once, by rules, which are
+// asked where the handler has named no class:
+//
+//	Rules: []functions.Rule{
+//		functions.OnError[*net.OpError](functions.ClassUnavailable),
+//		functions.OnIs(sql.ErrNoRows, functions.ClassPermanent),
+//		functions.OnText("deadlock detected", "").WithAttempts(3).WithBackoff(functions.Delays(time.Second)),
+//	}
+//
+// Retry says how patient the function is. Its default rides out an outage of a
+// quarter of an hour, [Quick] a few seconds, for events that somebody waits for,
+// and [Patient] half a day. While an event is retried its ordering key waits, so
+// that patience has a price too; siding config check tells both for each function.
 //
 // # Concurrency
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -80,6 +81,39 @@ func ExampleUnavailable() {
 		return functions.Unavailable(errors.New("ledger: connection refused"))
 	}, functionstest.NewEvent("claim.reported", nil))
 	// Output: retry unavailable 0s ledger: connection refused
+}
+
+func ExampleRule() {
+	f := functions.Function{
+		Rules: []functions.Rule{
+			functions.OnError[*net.OpError](functions.ClassUnavailable),
+			functions.OnIs(errUnknownPolicy, functions.ClassPermanent),
+			functions.OnText("deadlock", "").WithAttempts(3).WithBackoff(functions.Delays(time.Second)),
+		},
+	}
+	for _, err := range []error{
+		&net.OpError{Op: "dial", Err: errors.New("connection refused")},
+		fmt.Errorf("claim 7: %w", errUnknownPolicy),
+		errors.New("ledger: deadlock detected"),
+		functions.Park(errors.New("deadlock of the clerks")), // the handler's own word comes first
+	} {
+		f.Handle = func(context.Context, functions.Event) error { return err }
+		r := functions.Invoke(context.Background(), f, functionstest.NewEvent("claim.reported", nil))
+		fmt.Println(r.Outcome, r.Class, f.Retry.For(r).Attempts)
+	}
+	// Output:
+	// retry unavailable 12
+	// park permanent 12
+	// retry transient 3
+	// park permanent 12
+}
+
+func ExamplePatient() {
+	fmt.Println(functions.Quick().Attempts, functions.Quick().Backoff)
+	fmt.Println(functions.Patient().Attempts, functions.Patient().Backoff)
+	// Output:
+	// 3 exponential 1s to 5s, jitter 0.2
+	// 38 exponential 1s to 30m0s, jitter 0.2
 }
 
 func ExampleSuspend() {

@@ -47,6 +47,9 @@ type Function struct {
 	// Retry is the retry policy; the zero value is 12 attempts, waiting from
 	// 1 s to 5 min.
 	Retry Retry
+	// Rules say which class failures of one kind have, and how often and how
+	// soon such an event is attempted again; nil is no exception from Retry.
+	Rules []Rule
 	// Breaker says when the function is suspended because a resource is away;
 	// the zero value is the default of each of its fields.
 	Breaker Breaker
@@ -83,6 +86,7 @@ func (f Function) WithDefaults() Function {
 		f.Stream = DefaultStream
 	}
 	f.Retry = f.Retry.WithDefaults()
+	f.Rules = slices.Clone(f.Rules)
 	f.Breaker = f.Breaker.WithDefaults()
 	if f.Timeout == 0 {
 		f.Timeout = DefaultTimeout

@@ -40,10 +40,42 @@ const maxStack = 16 << 10
 // unavailable when it was our own stop that broke the call. A retry without a
 // class of its own is of class timeout once the deadline has passed. A nil
 // error is done even then: the work has been finished.
+//
+// Last, f.Rules are asked about a failure whose class the handler has not said.
 func Invoke(ctx context.Context, f Function, e Event) Result {
-	// The handler has a goroutine of its own because runtime.Goexit cannot be
-	// recovered: here it would end the caller. The buffer lets that goroutine
-	// end without waiting for anybody.
+	stated := false
+	r := guarded(func() Result {
+		if err := f.CheckData(e); err != nil {
+			stated = true
+			return ResultOf(Undecodable(err))
+		}
+		own := cloneEvent(e)
+		err := f.Handle(withEvent(ctx, own), own)
+		var r Result
+		r, stated = resultIn(ctx, err)
+		return r
+	})
+	if stated || len(f.Rules) == 0 {
+		return r
+	}
+	returned := false
+	byRule := guarded(func() Result {
+		r := ruled(f.Rules, r)
+		returned = true
+		return r
+	})
+	if !returned {
+		byRule.Err = fmt.Errorf("a rule of the function: %w; asked about: %w", byRule.Err, r.Err)
+	}
+	return byRule
+}
+
+// guarded calls code of the function's author and makes a result of whatever
+// way it ends in.
+func guarded(call func() Result) Result {
+	// A goroutine of its own because runtime.Goexit cannot be recovered: here it
+	// would end the caller. The buffer lets that goroutine end without waiting
+	// for anybody.
 	answer := make(chan Result, 1)
 	go func() {
 		var r Result
@@ -54,39 +86,35 @@ func Invoke(ctx context.Context, f Function, e Event) Result {
 			}
 			answer <- r
 		}()
-		if err := f.CheckData(e); err != nil {
-			r = ResultOf(Undecodable(err))
-		} else {
-			own := cloneEvent(e)
-			err := f.Handle(withEvent(ctx, own), own)
-			r = resultIn(ctx, err)
-		}
+		r = call()
 		returned = true
 	}()
 	return <-answer
 }
 
-// resultIn is ResultOf with what the context knows. It runs the error's own
-// methods while a panic of theirs can still be recovered.
-func resultIn(ctx context.Context, err error) Result {
+// resultIn is ResultOf with what the context knows, and says whether the class is
+// one that nobody may change: the handler's own, or our own stop. It runs the
+// error's own methods while a panic of theirs can still be recovered.
+func resultIn(ctx context.Context, err error) (r Result, stated bool) {
 	// In this order, because the context may end between the two.
 	ended := ctx.Err()
 	cause := context.Cause(ctx)
-	r := ResultOf(err)
+	r = said(err)
 	if r.Err != nil {
 		_ = r.Err.Error()
 	}
-	if r.Outcome != Retried || ended == nil {
-		return r
-	}
+	stated = r.Outcome != Retried || r.Class != ""
 	switch {
-	case errors.Is(cause, ErrStopping):
-		r.Class = ClassStopping
-	case r.Class != ClassTransient:
-	case errors.Is(ended, context.DeadlineExceeded), errors.Is(cause, ErrTimeout):
+	case r.Outcome != Retried:
+	case ended != nil && errors.Is(cause, ErrStopping):
+		r.Class, stated = ClassStopping, true
+	case stated:
+	case ended != nil && (errors.Is(ended, context.DeadlineExceeded) || errors.Is(cause, ErrTimeout)):
 		r.Class = ClassTimeout
+	default:
+		r.Class = ClassTransient
 	}
-	return r
+	return r, stated
 }
 
 // panicResult describes what was recovered; nil means runtime.Goexit, because

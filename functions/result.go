@@ -14,6 +14,7 @@ type Result struct {
 	After   time.Duration // the delay that the handler asked for; 0 leaves it to the policy
 	Suspend bool          // the function is not to be called any more; see the function Suspend
 	Code    string        // the short code of the error, if it has one; see ResultOf
+	Rule    *Rule         // the rule of the function that decided, nil if none did; it must not be changed
 	Err     error         // what the handler returned, or the panic as an error; nil when done
 	Stack   string        // where it panicked, at most 16 KiB; else empty
 }
@@ -23,11 +24,21 @@ type Result struct {
 // transient. Of several outcomes wrapped in each other the outermost decides;
 // one that means retry takes the delay and the class it does not state itself
 // from the retries directly within it. A suspension within one of them holds.
+// The rules of a function are not asked: see [Invoke].
 //
 // If the error, or one that it wraps, has a method Code() string, the result
 // carries that code. It may come from a database or an HTTP API and groups
 // failures better than a text.
 func ResultOf(err error) Result {
+	r := said(err)
+	if r.Outcome != Done {
+		r.Class = cmp.Or(r.Class, ClassTransient)
+	}
+	return r
+}
+
+// said is ResultOf without a class where the handler has stated none.
+func said(err error) Result {
 	if err == nil {
 		return Result{Outcome: Done}
 	}
@@ -44,7 +55,6 @@ func ResultOf(err error) Result {
 			r.Suspend = r.Suspend || found.suspend
 		}
 	}
-	r.Class = cmp.Or(r.Class, ClassTransient)
 	type coder interface {
 		error
 		Code() string

@@ -26,6 +26,14 @@ func Quick() Retry {
 	return Retry{Attempts: 3, Backoff: Exponential(time.Second, 5*time.Second).WithJitter(defaultJitter)}
 }
 
+// Patient is the policy for work that can wait for a night: 38 attempts over 12
+// to 15 hours, waiting 1 s, 2 s, 4 s … up to 30 min, each with a jitter of 0.2.
+// It rides out an outage of 12 hours. Until then a failing event blocks its
+// ordering key, so that it suits events that nobody waits for.
+func Patient() Retry {
+	return Retry{Attempts: 38, Backoff: Exponential(time.Second, 30*time.Minute).WithJitter(defaultJitter)}
+}
+
 // WithDefaults returns r with the default for every field that is zero.
 func (r Retry) WithDefaults() Retry {
 	if r.Attempts == 0 {
@@ -78,5 +86,5 @@ func (r Retry) problems() []problem {
 	if r.Budget < 0 {
 		ps = append(ps, problemf("retry.budget", "%v is negative; write 0 for no budget", r.Budget))
 	}
-	return append(ps, r.Backoff.problems()...)
+	return append(ps, r.Backoff.problems("retry.backoff")...)
 }

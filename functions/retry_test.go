@@ -73,6 +73,18 @@ func TestQuickEndsWithinSeconds(t *testing.T) {
 	}
 }
 
+func TestPatientRidesOutTwelveHours(t *testing.T) {
+	for _, random := range []float64{0, 0.5, 0.999} {
+		at := starts(functions.Patient(), random)
+		if last := at[len(at)-1]; len(at) != 38 || last < 12*time.Hour || last > 15*time.Hour {
+			t.Errorf("random %v: got the last of %d attempts after %v, want 38 within 12 to 15 h", random, len(at), last)
+		}
+		if at[1] > 2*time.Second || at[len(at)-1]-at[len(at)-2] > 33*time.Minute {
+			t.Errorf("random %v: got waits of %v first and %v last, want 1s and 30m", random, at[1], at[len(at)-1]-at[len(at)-2])
+		}
+	}
+}
+
 func TestNext(t *testing.T) {
 	exact := functions.Retry{Attempts: 4, Backoff: functions.Delays(10*time.Second, 20*time.Second)}
 	budget := exact

@@ -68,6 +68,7 @@ func (f Function) validate() []error {
 	}
 	ps = append(ps, f.HoldLimit.problems()...)
 	ps = append(ps, f.Retry.problems()...)
+	ps = append(ps, ruleProblems(f.Rules, f.Retry.Attempts)...)
 	ps = append(ps, f.Breaker.problems()...)
 	if f.Timeout < 0 {
 		ps = append(ps, problemf("timeout", "%v is negative; write 0 for the default of %v", f.Timeout, DefaultTimeout))

@@ -142,7 +142,7 @@ func TestDoctorSeesWhatANodeShows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := facts.Functions[0]; f.Parked != 1 || f.Held != 1 || !f.Hosted || f.UntilParked < 10*time.Minute || len(facts.Drift)+len(facts.Doubles) > 0 {
+		if f := facts.Functions[0]; f.Parked != 1 || f.Held != 1 || !f.Hosted || f.Patience.RidesOut < 10*time.Minute || len(facts.Drift)+len(facts.Doubles) > 0 {
 			t.Errorf("got %+v, want one parked, one held and nothing wrong", facts)
 		}
 		// A copy of the dead letter in HELD, and dead letters of a function that is gone.
@@ -183,20 +183,4 @@ func TestDoctorSeesWhatANodeShows(t *testing.T) {
 			t.Errorf("got drift %+v, want that what is held would be dropped", facts.Drift)
 		}
 	})
-}
-
-func TestOutageUntilParkedIsTheSumOfTheShortestDelays(t *testing.T) {
-	for _, c := range []struct {
-		retry functions.Retry
-		want  time.Duration
-	}{
-		{functions.Retry{Attempts: 1}, 0},
-		{functions.Retry{Attempts: 4, Backoff: functions.Delays(time.Second, time.Minute)}, 121 * time.Second},
-		{functions.Retry{Attempts: 4, Backoff: functions.Delays(time.Minute), Budget: 90 * time.Second}, 90 * time.Second},
-		{functions.Retry{Attempts: 2, Backoff: functions.Delays(100 * time.Second).WithJitter(0.2)}, 90 * time.Second},
-	} {
-		if got := untilParked(c.retry); got != c.want {
-			t.Errorf("%+v: got %s, want %s", c.retry, got, c.want)
-		}
-	}
 }

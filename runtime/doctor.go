@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/runtime/internal/doctor"
+	"github.com/siding-dev/siding/runtime/internal/patience"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -142,10 +142,10 @@ func (h *host) doctorFacts(ctx context.Context) (*doctor.Node, error) {
 }
 
 func (h *host) functionFacts(ctx context.Context, d streams.Declared) (doctor.Function, []doctor.Double, error) {
-	f := doctor.Function{Name: d.Name, Owner: d.Owner, Attempts: d.Attempts, Timeout: d.Timeout}
+	f := doctor.Function{Name: d.Name, Owner: d.Owner, Timeout: d.Timeout}
 	for _, fn := range h.fns {
 		if fn.Name == d.Name {
-			f.Hosted, f.UntilParked = true, untilParked(fn.Retry)
+			f.Hosted, f.Patience = true, patience.Of(fn)
 		}
 	}
 	if o := h.owner(d.Name); o != nil {
@@ -198,19 +198,6 @@ func (h *host) doubles(ctx context.Context, function string, before map[uint64][
 	}
 	slices.SortFunc(found, func(a, b doctor.Double) int { return strings.Compare(a.ID, b.ID) })
 	return found, nil
-}
-
-// untilParked is how long, at least, an outage may last before events that fail at once are parked for it.
-func untilParked(r functions.Retry) time.Duration {
-	r = r.WithDefaults()
-	var sum time.Duration
-	for failed := 1; failed < r.Attempts; failed++ {
-		sum += r.Backoff.Delay(failed, 0)
-		if r.Budget > 0 && sum > r.Budget {
-			return r.Budget
-		}
-	}
-	return sum
 }
 
 // reach finds out whether somebody listens where spans are sent to.

@@ -28,7 +28,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	var delay time.Duration
 	again := false
 	if e.result.Outcome == functions.Retried && e.result.Class != functions.ClassStopping && !e.result.Suspend {
-		delay, again = o.fn.Retry.Next(e.number, it.history.CycleFailed, e.at, e.result.After, o.random())
+		delay, again = o.fn.Retry.For(e.result).Next(e.number, it.history.CycleFailed, e.at, e.result.After, o.random())
 	}
 	suspending := e.result.Outcome == functions.Retried && e.result.Suspend
 	free := e.result.Class != functions.ClassStopping && !suspending && o.diagnose(ctx, it, e, !again)

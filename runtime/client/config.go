@@ -19,6 +19,22 @@ type ConfigCheck struct {
 	File     string          `json:"file"`
 	Valid    bool            `json:"valid"`
 	Problems []ConfigProblem `json:"problems"`
+	// Functions are those that a node would host with this file; none where it is not valid.
+	Functions []ConfigPatience `json:"functions"`
+}
+
+// ConfigPatience is what a function's retry policy means in time. Times are as Go writes a duration.
+type ConfigPatience struct {
+	Function string `json:"function"`
+	Attempts int    `json:"attempts"`
+	// RidesOut is at least how long an outage may last without an event being parked for it.
+	RidesOut string `json:"rides_out"`
+	// LongestUntilParked is at most how long it takes until an event that always fails is parked.
+	LongestUntilParked string `json:"longest_until_parked"`
+	// LongestBlocked is at most how long such an event blocks its ordering key; empty where that lasts until a person decides.
+	LongestBlocked string   `json:"longest_blocked"`
+	Warnings       []string `json:"warnings"`
+	Notes          []string `json:"notes"`
 }
 
 // ConfigProblem is one thing that is wrong with a configuration. Line and

@@ -7,8 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/runtime/internal/config"
+	"github.com/siding-dev/siding/runtime/internal/patience"
 )
 
 func (a *app) config() *cobra.Command {
@@ -120,7 +122,8 @@ func (a *app) configCheck() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a configuration file",
 		Long: "Reads the file (" + config.EnvFile + " where none is named) as siding serve does, against the functions of this program, and\n" +
-			"names everything that is wrong with it. The exit code is that of a start with this file: 0, or 2.",
+			"names everything that is wrong with it. Of a sound one it says, function by function, how patient its policy is: which outage\n" +
+			"it rides out, and after how long an event is parked. The exit code is that of a start with this file: 0, or 2.",
 		Args: arguments(0, 1, "[FILE]"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file := a.env.Getenv(config.EnvFile)
@@ -132,7 +135,7 @@ func (a *app) configCheck() *cobra.Command {
 			}
 			loaded, err := config.Load(config.Sources{File: file, Compiled: a.env.Functions, Handler: a.env.URL})
 			if asJSON {
-				if err := a.printJSON(checked(file, config.AllProblems(err))); err != nil {
+				if err := a.printJSON(checked(file, loaded, config.AllProblems(err))); err != nil {
 					return err
 				}
 			}
@@ -140,6 +143,7 @@ func (a *app) configCheck() *cobra.Command {
 				return a.unsound(err)
 			}
 			if !asJSON {
+				a.sayPatience(loaded.Functions)
 				a.say("%s is sound; functions: %d", clean(file), len(loaded.Functions))
 			}
 			return nil
@@ -149,8 +153,37 @@ func (a *app) configCheck() *cobra.Command {
 	return c
 }
 
-func checked(file string, problems config.Problems) client.ConfigCheck {
-	out := client.ConfigCheck{File: file, Valid: len(problems) == 0, Problems: []client.ConfigProblem{}}
+// sayPatience prints a line about each function's policy, and warns where it is short.
+func (a *app) sayPatience(fns []functions.Function) {
+	for _, f := range fns {
+		report := patience.Of(f)
+		fmt.Fprintf(a.env.Stdout, "%s: %s\n", f.Name, clean(report.String()))
+		for _, warning := range report.Warnings {
+			a.say("warning: function %s: %s", f.Name, clean(warning))
+		}
+	}
+}
+
+func patienceOf(f functions.Function) client.ConfigPatience {
+	r := patience.Of(f)
+	out := client.ConfigPatience{
+		Function: f.Name, Attempts: r.Attempts, RidesOut: r.RidesOut.String(), LongestUntilParked: r.LongestUntilParked.String(),
+		Warnings: append([]string{}, r.Warnings...), Notes: append([]string{}, r.Notes...),
+	}
+	if r.LongestBlocked != patience.UntilDecided {
+		out.LongestBlocked = r.LongestBlocked.String()
+	}
+	return out
+}
+
+// checked expects a nil configuration where there are problems.
+func checked(file string, loaded *config.Config, problems config.Problems) client.ConfigCheck {
+	out := client.ConfigCheck{File: file, Valid: len(problems) == 0, Problems: []client.ConfigProblem{}, Functions: []client.ConfigPatience{}}
+	if loaded != nil {
+		for _, f := range loaded.Functions {
+			out.Functions = append(out.Functions, patienceOf(f))
+		}
+	}
 	for _, p := range problems {
 		out.Problems = append(out.Problems, client.ConfigProblem{
 			File: p.File, Line: p.Line, Column: p.Column, Path: p.Path, Problem: p.Text, Hint: p.Hint,

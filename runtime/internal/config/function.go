@@ -1,6 +1,10 @@
 package config
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/siding-dev/siding/functions"
+)
 
 // field is a key of a section.
 type field struct {
@@ -36,6 +40,7 @@ const maxAttempts, maxConcurrency, maxDepth = 1000, 1024, 1_000_000_000
 var (
 	functionName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	oneLine      = text{"one line of text", regexp.MustCompile(`^[^\x00-\x1f\x7f-\x9f]*$`)}
+	errorText    = text{"a part of an error's text, on one line", regexp.MustCompile(`^[^\x00-\x1f\x7f-\x9f]+$`)}
 	oneURL       = text{"an absolute http or https URL", regexp.MustCompile(`^https?://[^\s/?#]+\S*$`)}
 	oneKey       = text{"partitionkey, subject, source, unordered or extension:NAME", regexp.MustCompile(`^(partitionkey|subject|source|unordered|extension:[a-z0-9]+)$`)}
 	oneType      = text{"an event type, as in com.insurer.claim.*", regexp.MustCompile(`^\S+$`)}
@@ -53,6 +58,8 @@ func functionFields() []field {
 		{name: "version", meaning: true, rule: oneLine, doc: "version of the handler, recorded with every failed attempt"},
 		{name: "schema_file", meaning: true, rule: onePath, doc: "file with the JSON Schema of the data; what does not satisfy it is refused"},
 		{name: "retry", rule: retrySection(), doc: "how often and how soon an event is attempted again"},
+		{name: "rules", rule: list{ruleSection(), 1}, doc: "what failures of one kind are; asked before those in Go, and the first one that matches decides"},
+		{name: "breaker", rule: breakerSection(), doc: "when the function is suspended because a resource is away"},
 		{name: "timeout", rule: duration{positive: true}, doc: "longest time of one attempt"},
 		{name: "concurrency", rule: integer{1, maxConcurrency}, doc: "attempts that may run at once"},
 		{name: "hold_limit", rule: holdLimitSection(), doc: "when holding raises an alarm"},
@@ -79,6 +86,38 @@ func backoffSection() section {
 		require: [][]string{{"first", "longest"}, {"delays"}},
 		hint:    "write first and longest, or delays",
 	}
+}
+
+func ruleSection() section {
+	return section{
+		fields: []field{
+			{name: "text", rule: errorText, doc: "a part of the error's text, as it is written; no pattern"},
+			{name: "class", rule: ruleClasses(), doc: "what such a failure is; permanent and undecodable park at once, unavailable counts for the breaker"},
+			{name: "attempts", rule: integer{1, maxAttempts}, doc: "after how many attempts such a failure parks; at most retry.attempts"},
+			{name: "backoff", rule: backoffSection(), doc: "wait after such a failure, instead of retry.backoff"},
+		},
+		require: [][]string{{"text"}},
+		hint:    "write text, which is a part of the error's text, and class, attempts or backoff",
+	}
+}
+
+func ruleClasses() words {
+	return words{
+		string(functions.ClassTransient), string(functions.ClassPermanent), string(functions.ClassUnavailable),
+		string(functions.ClassTimeout), string(functions.ClassUndecodable),
+	}
+}
+
+func breakerSection() section {
+	return section{fields: []field{
+		{name: "off", rule: yesNo{}, doc: "never suspend"},
+		{name: "failures", rule: integer{1, maxAttempts}, doc: "different events that must fail one after the other, none succeeding in between"},
+		{name: "unavailable", rule: integer{1, maxAttempts}, doc: "the same for failures of class unavailable"},
+		{name: "inflow", rule: share{positive: true}, doc: "share of the last 100 events that may be parked before the function is suspended instead; 1 is no such limit"},
+		{name: "probe", rule: duration{positive: true}, doc: "wait before the first probe; it doubles from then on"},
+		{name: "longest_probe", rule: duration{positive: true}, doc: "longest wait between two probes"},
+		{name: "probes", rule: integer{1, maxAttempts}, doc: "probes that may fail before a person must resume the function"},
+	}}
 }
 
 func holdLimitSection() section {

@@ -98,6 +98,15 @@ func tune(f *functions.Function, said mapping) {
 	if backoff, ok := retry.of["backoff"].data.(mapping); ok {
 		f.Retry.Backoff = backoffOf(backoff)
 	}
+	f.Rules = rulesOf(said, *f)
+	breaker, _ := said.of["breaker"].data.(mapping)
+	set(&f.Breaker.Off, breaker, "off")
+	set(&f.Breaker.Failures, breaker, "failures")
+	set(&f.Breaker.Unavailable, breaker, "unavailable")
+	set(&f.Breaker.Inflow, breaker, "inflow")
+	set(&f.Breaker.Probe, breaker, "probe")
+	set(&f.Breaker.LongestProbe, breaker, "longest_probe")
+	set(&f.Breaker.Probes, breaker, "probes")
 	set(&f.Timeout, said, "timeout")
 	set(&f.Concurrency, said, "concurrency")
 	limit, _ := said.of["hold_limit"].data.(mapping)
@@ -129,6 +138,32 @@ func orderBy(text string) functions.Key {
 		return key
 	}
 	return functions.Key(text)
+}
+
+// rulesOf are the rules of the file, and behind them those of the code, which
+// nobody can repeat here: an operator adds the exception that he has just seen.
+// Where the file allows fewer attempts than the code does, it means its rules too.
+func rulesOf(said mapping, f functions.Function) []functions.Rule {
+	var out []functions.Rule
+	for _, one := range all[mapping](said, "rules") {
+		var r functions.Rule
+		var class string
+		set(&r.Text, one, "text")
+		set(&class, one, "class")
+		r.Class = functions.Class(class)
+		set(&r.Attempts, one, "attempts")
+		if backoff, ok := one.of["backoff"].data.(mapping); ok {
+			r.Backoff = backoffOf(backoff)
+		}
+		out = append(out, r)
+	}
+	for _, r := range f.Rules {
+		if has(said.of["retry"], "attempts") {
+			r.Attempts = min(r.Attempts, f.Retry.Attempts)
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 func backoffOf(said mapping) functions.Backoff {
@@ -185,7 +220,7 @@ func (c *Config) invalid(f functions.Function) Problems {
 			continue
 		}
 		said, hint, _ := strings.Cut(bad.Text, "; ")
-		if bad.Field == "retry.backoff" {
+		if strings.HasSuffix(bad.Field, ".backoff") {
 			hint = backoffSection().hint // Validate speaks to those who write Go
 		}
 		problems = append(problems, c.problem(f.Name, keyOf(bad.Field), fault{said, hint}))
@@ -195,7 +230,7 @@ func (c *Config) invalid(f functions.Function) Problems {
 
 // keyOf is the key in the file of a field of Function.
 func keyOf(field string) string {
-	return strings.NewReplacer("orderby", "order_by", "onpark", "on_park", "holdlimit", "hold_limit", "schema", "schema_file").Replace(field)
+	return strings.NewReplacer("orderby", "order_by", "onpark", "on_park", "holdlimit", "hold_limit", "longestprobe", "longest_probe", "schema", "schema_file").Replace(field)
 }
 
 // problem is one about a key of a function, at the line that says it or at the
@@ -228,7 +263,7 @@ func find(v value, path string, at position) position {
 	if items, ok := below.data.([]value); ok && listed {
 		for i, item := range items {
 			if index == strconv.Itoa(i)+"]" {
-				return item.at
+				below = item
 			}
 		}
 	}

@@ -142,19 +142,27 @@ func (i integer) schema() map[string]any {
 }
 
 // share is a number from 0 to 1.
-type share struct{}
+type share struct {
+	positive bool // zero would not mean what it says
+}
 
 func (share) kind() string { return "number" }
 
-func (share) parse(s string) (any, fault) {
+func (r share) parse(s string) (any, fault) {
 	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n >= 0 && n <= 1) {
-		return nil, faultf("write a number from 0 to 1", "%s is out of range", s)
+	switch {
+	case err == nil && n > 0 && n <= 1, err == nil && n == 0 && !r.positive:
+		return n, fault{}
+	case r.positive:
+		return nil, faultf("write a number above 0, at most 1", "%s is out of range", s)
 	}
-	return n, fault{}
+	return nil, faultf("write a number from 0 to 1", "%s is out of range", s)
 }
 
-func (share) schema() map[string]any {
+func (r share) schema() map[string]any {
+	if r.positive {
+		return map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+	}
 	return map[string]any{"type": "number", "minimum": 0, "maximum": 1}
 }
 

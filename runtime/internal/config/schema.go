@@ -42,7 +42,11 @@ func (s section) schema() map[string]any {
 				others = append(others, required(key))
 			}
 		}
-		forms = append(forms, map[string]any{"required": group, "not": map[string]any{"anyOf": others}})
+		form := map[string]any{"required": group}
+		if len(others) > 0 {
+			form["not"] = map[string]any{"anyOf": others}
+		}
+		forms = append(forms, form)
 	}
 	out["oneOf"] = forms
 	return out

@@ -68,7 +68,7 @@ func someValue(t *rapid.T, depth int) any {
 func someMapping(t *rapid.T, depth int) map[string]any {
 	m := map[string]any{}
 	for range rapid.IntRange(0, 3).Draw(t, "keys") {
-		m[rapid.SampledFrom([]string{"attempts", "backoff", "first", "longest", "delays", "jitter", "age", "depth", "url", "types", "x"}).Draw(t, "key")] = someValue(t, depth)
+		m[rapid.SampledFrom([]string{"attempts", "backoff", "first", "longest", "delays", "jitter", "age", "depth", "url", "types", "text", "class", "inflow", "off", "probe", "x"}).Draw(t, "key")] = someValue(t, depth)
 	}
 	return m
 }
@@ -84,6 +84,9 @@ func soundValue(t *rapid.T, r rule) any {
 	case integer:
 		return pick(r.least, r.most, 1)
 	case share:
+		if r.positive {
+			return pick(0.01, 0.5, 1)
+		}
 		return pick(0, 0.5, 1)
 	case yesNo:
 		return pick(true, false)
@@ -91,14 +94,17 @@ func soundValue(t *rapid.T, r rule) any {
 		return []any{soundValue(t, r.of)}
 	case section:
 		m := map[string]any{}
-		group := map[string]bool{}
+		group, grouped := map[string]bool{}, map[string]bool{}
 		if len(r.require) > 0 {
 			for _, key := range rapid.SampledFrom(r.require).Draw(t, "group") {
 				group[key] = true
 			}
 		}
+		for _, key := range slices.Concat(r.require...) {
+			grouped[key] = true
+		}
 		for _, f := range r.fields {
-			if group[f.name] || len(r.require) == 0 && rapid.Bool().Draw(t, f.name) {
+			if group[f.name] || !grouped[f.name] && rapid.Bool().Draw(t, f.name) {
 				m[f.name] = soundValue(t, f.rule)
 			}
 		}

@@ -31,6 +31,13 @@ func shownFields() []shown {
 		{"retry.attempts", func(f fn) string { return strconv.Itoa(f.Retry.Attempts) }, func(f fn) bool { return f.Retry.Attempts == 0 }},
 		{"retry.budget", func(f fn) string { return f.Retry.Budget.String() }, func(f fn) bool { return f.Retry.Budget == 0 }},
 		{"retry.backoff", func(f fn) string { return f.Retry.Backoff.String() }, func(f fn) bool { return reflect.ValueOf(f.Retry.Backoff).IsZero() }},
+		{"breaker.off", func(f fn) string { return strconv.FormatBool(f.Breaker.Off) }, func(f fn) bool { return !f.Breaker.Off }},
+		{"breaker.failures", func(f fn) string { return strconv.Itoa(f.Breaker.Failures) }, func(f fn) bool { return f.Breaker.Failures == 0 }},
+		{"breaker.unavailable", func(f fn) string { return strconv.Itoa(f.Breaker.Unavailable) }, func(f fn) bool { return f.Breaker.Unavailable == 0 }},
+		{"breaker.inflow", func(f fn) string { return fmt.Sprint(f.Breaker.Inflow) }, func(f fn) bool { return f.Breaker.Inflow == 0 }},
+		{"breaker.probe", func(f fn) string { return f.Breaker.Probe.String() }, func(f fn) bool { return f.Breaker.Probe == 0 }},
+		{"breaker.longest_probe", func(f fn) string { return f.Breaker.LongestProbe.String() }, func(f fn) bool { return f.Breaker.LongestProbe == 0 }},
+		{"breaker.probes", func(f fn) string { return strconv.Itoa(f.Breaker.Probes) }, func(f fn) bool { return f.Breaker.Probes == 0 }},
 		{"timeout", func(f fn) string { return f.Timeout.String() }, func(f fn) bool { return f.Timeout == 0 }},
 		{"concurrency", func(f fn) string { return strconv.Itoa(f.Concurrency) }, func(f fn) bool { return f.Concurrency == 0 }},
 		{"hold_limit.age", func(f fn) string { return f.HoldLimit.Age.String() }, func(f fn) bool { return f.HoldLimit.Age == 0 }},
@@ -64,7 +71,26 @@ func (c *Config) Resolved() []Resolved {
 				r.Origin = FromDefault
 			}
 			out = append(out, r)
+			if s.key == "retry.backoff" {
+				out = append(out, c.rules(full, said)...)
+			}
 		}
+	}
+	return out
+}
+
+// rules has a line for each rule of f, those of the file first.
+func (c *Config) rules(f functions.Function, said value) []Resolved {
+	m, _ := said.data.(mapping)
+	inFile := len(all[mapping](m, "rules"))
+	var out []Resolved
+	for i, rule := range f.Rules {
+		key := fmt.Sprintf("rules[%d]", i)
+		r := Resolved{Key: "functions." + f.Name + "." + key, Value: rule.String(), Origin: FromCode}
+		if i < inFile {
+			r.Origin, r.Where = FromFile, fmt.Sprintf("%s:%d", c.File, find(said, key, position{}).line)
+		}
+		out = append(out, r)
 	}
 	return out
 }

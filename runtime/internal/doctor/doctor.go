@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/siding-dev/siding/runtime/client"
+	"github.com/siding-dev/siding/runtime/internal/patience"
 )
 
 // Facts are what the checks look at.
@@ -67,9 +68,8 @@ type Function struct {
 	Name                              string
 	Hosted                            bool
 	Owner                             string
-	Attempts                          int
 	Timeout                           time.Duration
-	UntilParked                       time.Duration // how long an outage is ridden out
+	Patience                          patience.Report // of one that is hosted
 	Suspended                         bool
 	Retrying, Held, Parked, Decisions int
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/runtime/internal/doctor"
+	"github.com/siding-dev/siding/runtime/internal/patience"
 )
 
 func now() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
@@ -21,7 +23,7 @@ func sound() doctor.Facts {
 			PID: 7, MaxStore: 100 << 20, Token: true,
 			Streams: []doctor.Stream{{Name: "EVENTS", Bytes: 10 << 20, MaxBytes: 75 << 20, Last: now()}},
 			Functions: []doctor.Function{
-				{Name: "f", Hosted: true, Owner: "team", Attempts: 12, Timeout: time.Minute, UntilParked: time.Hour, Retrying: 2, Held: 1, Parked: 1},
+				{Name: "f", Hosted: true, Owner: "team", Timeout: time.Minute, Patience: patience.Of(functions.Function{}), Retrying: 2, Held: 1, Parked: 1},
 				{Name: "old"},
 			},
 			Listeners: []doctor.Listener{{What: "the HTTP API", Address: "127.0.0.1:4280", Loopback: true}, {What: "NATS", Address: "10.0.0.1:4222", TLS: true}},
@@ -71,8 +73,8 @@ func TestEachFaultIsFoundWithAHint(t *testing.T) {
 		}, "consumers", "fail", "stream EVENTS, consumer f: max deliver is 5, should be -1"},
 		"suspended": {func(f *doctor.Facts) { f.Node.Functions[0].Suspended = true }, "policies", "fail", "function f: suspended, too many of its handlers hang"},
 		"parks soon": {func(f *doctor.Facts) {
-			f.Node.Functions[0].UntilParked, f.Node.Functions[0].Attempts = 9*time.Minute, 5
-		}, "policies", "warn", "function f: an outage of 9m0s already parks events (5 attempts)"},
+			f.Node.Functions[0].Patience = patience.Of(functions.Function{Retry: functions.Quick(), Breaker: functions.Breaker{Off: true}})
+		}, "policies", "warn", "function f: an outage of 2.7s already parks events (3 attempts)"},
 		"endless":      {func(f *doctor.Facts) { f.Node.Functions[0].Timeout = 2 * time.Hour }, "policies", "warn", "function f: an attempt may take 2h0m0s"},
 		"nobody's":     {func(f *doctor.Facts) { f.Node.Functions[0].Owner = "" }, "owners", "warn", "function f: has no owner"},
 		"left":         {func(f *doctor.Facts) { f.Node.Functions[1].Parked = 3 }, "leftovers", "warn", "function old is not hosted, and of it stand 3 dead letters, 0 retrying, 0 held, 0 decisions"},
@@ -94,6 +96,32 @@ func TestEachFaultIsFoundWithAHint(t *testing.T) {
 				t.Errorf("got ok %v for a finding that says %s", got.OK, c.status)
 			}
 		})
+	}
+}
+
+// How patient a function is stands there although nothing is wrong with it: the breaker would help in an outage.
+func TestEachFunctionsPolicyIsToldInOneFinding(t *testing.T) {
+	f := sound()
+	f.Node.Functions = append(f.Node.Functions, doctor.Function{
+		Name: "quick", Hosted: true, Owner: "team", Patience: patience.Of(functions.Function{Retry: functions.Quick()}),
+	})
+	told := func() []string {
+		var told []string
+		for _, c := range doctor.Check(f).Checks {
+			if c.Check == "policies" {
+				told = append(told, c.Status+" "+c.Detail)
+			}
+		}
+		return told
+	}
+	got := told()
+	if len(got) != 2 || !strings.HasPrefix(got[0], "ok function f: rides out ") || !strings.Contains(got[1], "ok function quick: rides out 2.7s, parks within 1m34s") ||
+		!strings.Contains(got[1], "the breaker suspends the function") {
+		t.Errorf("got %q, want one of each function", got)
+	}
+	f.Node.Functions = f.Node.Functions[1:2]
+	if got := told(); !slices.Equal(got, []string{"ok no function is hosted"}) {
+		t.Errorf("got %q, want no function hosted", got)
 	}
 }
 

@@ -8,9 +8,6 @@ const (
 	full    = 0.97
 )
 
-// shortRide is how long an outage should be ridden out before events are parked for it.
-const shortRide = 10 * time.Minute
-
 func checkStore(r *report, n *Node) {
 	before := len(r.findings)
 	if n.Unhealthy != "" {
@@ -62,24 +59,29 @@ func checkStreams(r *report, n *Node) {
 }
 
 func checkFunctions(r *report, n *Node) {
-	before := len(r.findings)
+	hosts := false
 	for _, f := range n.Functions {
 		if !f.Hosted {
 			continue
 		}
+		hosts = true
+		before := len(r.findings)
 		if f.Suspended {
 			r.fail("policies", "its handlers do not return; look at their timeouts and restart the node", "function %s: suspended, too many of its handlers hang", f.Name)
 		}
-		if f.UntilParked < shortRide {
-			r.warn("policies", "allow more attempts or longer delays, unless a person looks at dead letters that soon",
-				"function %s: an outage of %s already parks events (%d attempts)", f.Name, f.UntilParked.Round(time.Second), f.Attempts)
+		for _, warning := range f.Patience.Warnings {
+			r.warn("policies", "switch the breaker on, or allow more attempts or longer delays, unless a person looks at dead letters that soon",
+				"function %s: %s", f.Name, warning)
 		}
 		if f.Timeout > time.Hour {
 			r.warn("policies", "let long work be started by the handler and end elsewhere", "function %s: an attempt may take %s", f.Name, f.Timeout)
 		}
+		r.unless(before, "policies", "function %s: %s", f.Name, f.Patience)
 	}
-	r.unless(before, "policies", "every function rides out an outage of %s", shortRide)
-	before = len(r.findings)
+	if !hosts {
+		r.ok("policies", "no function is hosted")
+	}
+	before := len(r.findings)
 	for _, f := range n.Functions {
 		if f.Hosted && f.Owner == "" {
 			r.warn("owners", "set Owner to the team that looks at its dead letters", "function %s: has no owner", f.Name)
