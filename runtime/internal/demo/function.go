@@ -13,14 +13,15 @@ const functionName = "file-claim"
 // handling is how long a paper takes, so that there is something to watch.
 const handling = 5 * time.Millisecond
 
-// function files claims and their invoices. Its policy outlasts the time for
-// which the contract system is away several times over.
+// function files claims and their invoices. While the contract system is away it
+// is suspended, and probes soon, so that nobody has to wait for the demo.
 func function(c *contracts) functions.Function {
 	return functions.Function{
 		Name:        functionName,
 		Types:       []string{"com.insurer.claim.*"},
 		OrderBy:     functions.PartitionKey,
 		Retry:       functions.Retry{Attempts: 12, Backoff: functions.Exponential(100*time.Millisecond, time.Second).WithJitter(0.2)},
+		Breaker:     functions.Breaker{Probe: 300 * time.Millisecond, LongestProbe: time.Second},
 		Concurrency: 8,
 		Owner:       "claims-team",
 		Version:     "1.0.0",

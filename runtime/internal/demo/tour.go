@@ -82,7 +82,7 @@ func (t *tour) send(ctx context.Context) error {
 		return err
 	}
 	t.say("   %d accepted: %d handled, %d parked, %d held behind these.", a.Accepted, a.Delivered, a.Parked, a.Held)
-	t.say("   %s came while the contract system was away: %s failed and were retried until it was back. None is parked for that.",
+	t.say("   %s came while the contract system was away: %s failed, then the function was suspended until a probe succeeded. None is parked for that.",
 		plural(events, "event"), plural(failures, "attempt"))
 	return nil
 }
