@@ -189,13 +189,13 @@ func query(r *http.Request, known ...string) (url.Values, error) {
 
 // readDeadLetterQuery reads the filters, and of the other parameters those named.
 func readDeadLetterQuery(r *http.Request, more ...string) (deadLetterQuery, url.Values, error) {
-	v, err := query(r, append([]string{"function", "cause", "class", "source", "type", "key", "since"}, more...)...)
+	v, err := query(r, append([]string{"function", "cause", "class", "source", "type", "key", "outage", "since"}, more...)...)
 	if err != nil {
 		return deadLetterQuery{}, nil, err
 	}
 	q := deadLetterQuery{
 		Function: v.Get("function"), Cause: v.Get("cause"), Class: v.Get("class"),
-		Source: v.Get("source"), Type: v.Get("type"), Key: v.Get("key"),
+		Source: v.Get("source"), Type: v.Get("type"), Key: v.Get("key"), Outage: v.Get("outage"),
 		After: v.Get("after"),
 	}
 	if q.Since, err = readInstant(v, "since"); err != nil {

@@ -22,6 +22,9 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if q.Outage != "" {
+		return newProblem(client.Usage, "tail of an outage: it parks nothing any more").WithHint("`siding dlq ls --outage %s` lists what it parked", q.Outage)
+	}
 	if from := v.Get("from"); from != "" && from != "now" {
 		return newProblem(client.Usage, "from %s: only now is known", strconv.Quote(from))
 	}

@@ -42,6 +42,10 @@ func (r *Runtime) deadLetters(ctx context.Context, q deadLetterQuery) ([]client.
 // eachLetter calls yield for the dead letters that q selects, by function and sequence, until it says that there is no more to come. It does not
 // tell how many are held behind one.
 func (h *host) eachLetter(ctx context.Context, q deadLetterQuery, yield func(streams.Ref, streams.Message, client.DeadLetter) (more bool, err error)) error {
+	spoiled, err := h.spoiledBy(ctx, q.Outage)
+	if err != nil {
+		return err
+	}
 	functions, err := h.withLetters(ctx, q.Function)
 	if err != nil {
 		return err
@@ -71,7 +75,7 @@ func (h *host) eachLetter(ctx context.Context, q deadLetterQuery, yield func(str
 				return err
 			}
 			d := letterOf(m)
-			if !selects(q, d) {
+			if !selects(q, d) || !spoiled(d) {
 				continue
 			}
 			if more, err := yield(ref, m, d); !more || err != nil {

@@ -39,7 +39,7 @@ var (
 	filters = []parameter{
 		{"function", "of this function", ""}, {"cause", "parked for this cause: exhausted, permanent, undecodable, crash, stuck, expired or set-aside", ""},
 		{"class", "whose last attempt failed with this class", ""}, {"source", "of events of this source", ""},
-		{"type", "of events of this type", ""}, {"key", "of this ordering key", ""}, {"since", "parked at this time or later", "time"},
+		{"type", "of events of this type", ""}, {"key", "of this ordering key", ""}, {"outage", "that this outage exhausted before it was recognised: the id of a suspension", ""}, {"since", "parked at this time or later", "time"},
 	}
 	limit    = parameter{"limit", "largest number of answers, from 1 to 1000; 100 if not given", "integer"}
 	sequence = parameter{"sequence", "its sequence in the stream; instead of id and source", "integer"}

@@ -370,3 +370,57 @@ func TestGivenBackAreTheAttemptsThatAnOutageSpoiledBeforeItWasRecognised(t *test
 		}
 	})
 }
+
+// TestWhatAnOutageParkedBeforeItWasRecognisedIsOneRedrive: a slow trickle is exhausted before ten events have failed.
+func TestWhatAnOutageParkedBeforeItWasRecognisedIsOneRedrive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		away := false
+		fn := w.function(functions.Function{Retry: functions.Retry{Attempts: 2, Backoff: functions.Delays(time.Second)}}, forever,
+			func(_ context.Context, id string, a functions.Attempt) error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if away || id == "1" && a.Cycle == 0 { // the first one is poison
+					return errAway
+				}
+				return nil
+			})
+		l := w.start(testTiming(), []functions.Function{fn})
+		<-l.host.started
+		l.sendEvent(from(1, 5, 0))
+		time.Sleep(time.Minute)
+		l.sendEvent(from(2, 5, 0))
+		time.Sleep(time.Minute)
+		away = true
+		for i := range 10 {
+			l.sendEvent(from(3+i, 5, 0))
+			time.Sleep(10 * time.Second)
+		}
+		away = false
+		if a := l.settle("f"); a.Parked != 10 || a.Delivered != 2 {
+			t.Errorf("got %+v, want the poison and the first nine of the outage parked", a)
+		}
+		d, err := l.store.Declared(t.Context(), "f")
+		if err != nil || len(d.Outages) != 1 {
+			t.Fatalf("got %+v, %v; want one outage remembered", d.Outages, err)
+		}
+		var spoiled []string
+		all := func(q client.DeadLetterQuery) error {
+			return l.host.eachLetter(t.Context(), q, func(_ streams.Ref, _ streams.Message, d client.DeadLetter) (bool, error) {
+				spoiled = append(spoiled, d.EventID)
+				l.decideWith(client.Decision{Function: "f", Sequence: d.Sequence, Action: client.Redrive, By: "anna"})
+				return true, nil
+			})
+		}
+		if err := all(client.DeadLetterQuery{Outage: d.Outages[0].ID}); err != nil || fmt.Sprint(spoiled) != "[3 4 5 6 7 8 9 10 11]" {
+			t.Errorf("got %v, %v; want what the outage exhausted", spoiled, err)
+		}
+		if a := l.settle("f"); a.Parked != 1 || a.Delivered != 11 {
+			t.Errorf("got %+v, want only the poison left", a)
+		}
+		if err := all(client.DeadLetterQuery{Outage: "f-20000101T000000Z"}); problemCode(err) != client.NotFound {
+			t.Errorf("got %v of an outage that never was, want it not found", err)
+		}
+	})
+}

@@ -88,7 +88,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 		return false, err
 	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
 		o.declared.Since, o.declared.Head, o.declared.Paused, known = before.Since, before.Head, before.Paused, true
-		o.declared.Suspension = before.Suspension
+		o.declared.Suspension, o.declared.Outages = before.Suspension, before.Outages
 	default:
 		if err := o.nothingStands(ctx, before); err != nil {
 			return false, err

@@ -181,8 +181,7 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 	case stepReplace:
 		return o.replace(ctx, w.ref, s)
 	case stepDeclare:
-		declared := o.declared
-		declared.Suspension = s.suspension
+		declared := o.declared.Suspend(s.suspension)
 		err := o.store.Declare(ctx, declared)
 		if err == nil {
 			o.declared = declared

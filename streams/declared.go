@@ -28,8 +28,9 @@ type Declared struct {
 	OnPark        string        `json:"on_park,omitempty"` // what its lanes do behind a dead letter
 	Paused        []PausedLane  `json:"paused,omitempty"`
 	Suspension    *Suspension   `json:"suspension,omitempty"`
-	From          string        `json:"from,omitempty"`   // the name that it had, until it is hosted by the new one
-	Moving        *Moving       `json:"moving,omitempty"` // what it left is being given to another name
+	Outages       []Outage      `json:"outages,omitempty"` // the last ones, the oldest first
+	From          string        `json:"from,omitempty"`    // the name that it had, until it is hosted by the new one
+	Moving        *Moving       `json:"moving,omitempty"`  // what it left is being given to another name
 }
 
 // Moving is an adoption under way, kept with the declaration of the old name. It is written before anything moves: a kill leaves a part of the function

@@ -1,6 +1,9 @@
 package streams
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SuspensionPhase is how far a suspension has come.
 type SuspensionPhase string
@@ -64,6 +67,27 @@ type Evidence struct {
 	First    time.Time `json:"first,omitzero"`
 	Last     time.Time `json:"last,omitzero"`
 	Errors   []string  `json:"errors,omitempty"` // different ones, a few of them
+}
+
+// Outage is one that a function had: what it exhausted before it was recognised is found by it.
+type Outage struct {
+	ID     string    `json:"id"`     // of the suspension
+	Since  time.Time `json:"since"`  // the first failure of those that showed it
+	Opened time.Time `json:"opened"` // when the function was suspended
+}
+
+// keptOutages is how many outages of a function are remembered.
+const keptOutages = 50
+
+// Suspend returns the declaration with a suspension, nil for none, and remembers which outage it was.
+func (d Declared) Suspend(s *Suspension) Declared {
+	d.Suspension = s
+	if s == nil || s.Cause != SuspendedByOutage || slices.ContainsFunc(d.Outages, func(o Outage) bool { return o.ID == s.ID }) {
+		return d
+	}
+	d.Outages = append(slices.Clone(d.Outages), Outage{ID: s.ID, Since: s.Since, Opened: s.Opened})
+	d.Outages = d.Outages[max(0, len(d.Outages)-keptOutages):]
+	return d
 }
 
 // Charge is an attempt that was charged to an event: the Attempt-th of a cycle.

@@ -127,7 +127,7 @@ func (q DeadLetterQuery) values() url.Values {
 	v := url.Values{}
 	for _, p := range [][2]string{
 		{"function", q.Function}, {"cause", q.Cause}, {"class", q.Class},
-		{"source", q.Source}, {"type", q.Type}, {"key", q.Key}, {"since", instant(q.Since)}, {"after", q.After},
+		{"source", q.Source}, {"type", q.Type}, {"key", q.Key}, {"outage", q.Outage}, {"since", instant(q.Since)}, {"after", q.After},
 	} {
 		if p[1] != "" {
 			v.Set(p[0], p[1])

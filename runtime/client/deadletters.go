@@ -132,6 +132,9 @@ type Decided struct {
 // DeadLetterQuery selects dead letters. Empty fields select all.
 type DeadLetterQuery struct {
 	Function, Cause, Class, Source, Type, Key string
+	// Outage selects what an outage exhausted before it was recognised; it is the
+	// ID of the [Suspension] that it led to.
+	Outage string
 	// Since selects those that were parked then or later.
 	Since time.Time
 	// Limit is the largest number of answers; 0 means [DefaultLimit].

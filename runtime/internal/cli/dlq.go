@@ -26,6 +26,7 @@ func filterFlags(c *cobra.Command, q *client.DeadLetterQuery) {
 	f.StringVar(&q.Source, "source", "", "of events of this source")
 	f.StringVar(&q.Type, "type", "", "of events of this type")
 	f.StringVar(&q.Key, "key", "", "of this ordering key")
+	f.StringVar(&q.Outage, "outage", "", "that this outage exhausted before it was recognised; function show and audit ls name it")
 	f.Var((*instant)(&q.Since), "since", "parked since then: a time such as 2026-01-02T03:04:05Z, or how long ago, such as 2h")
 }
 

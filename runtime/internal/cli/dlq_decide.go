@@ -27,10 +27,11 @@ type decideFlags struct {
 const lookFirst = "Shows them and asks, unless --yes. A dead letter that has changed since it was shown is left alone: that is a conflict."
 
 func (a *app) dlqRedrive() *cobra.Command {
-	f := &decideFlags{action: client.Redrive, did: "redriven", many: ", or --function F"}
+	f := &decideFlags{action: client.Redrive, did: "redriven", many: ", --function F or --outage ID"}
 	c := a.dlqDecide(f, "Send dead letters through their functions again",
-		"Names dead letters by id, or all of a function with --function F, which other filters narrow. They go in order: of one\n"+
-			"ordering key, an earlier event before a later one. What is refused does not stop the others.")
+		"Names dead letters by id, all of a function with --function F, or all that an outage exhausted before it was recognised\n"+
+			"with --outage ID; other filters narrow them. They go in order: of one ordering key, an earlier event before a later\n"+
+			"one. What is refused does not stop the others.")
 	f.selects(c)
 	return c
 }
@@ -103,6 +104,8 @@ func (f *decideFlags) check(args []string, getenv func(string) string) error {
 	switch {
 	case len(args) > 0 && (f.all || filtered):
 		return usage("name ids"+f.many, "%s: ids and filters together", command)
+	case f.action == client.Redrive && f.q.Outage != "":
+		f.all = true
 	case f.all && f.q.Function == "":
 		return usage("add --function F", "--all: of which function?")
 	case f.action == client.Redrive && f.q.Function != "":
