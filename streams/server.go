@@ -137,7 +137,10 @@ func (n *Node) start(ctx context.Context) error {
 		}
 	}
 	store := filepath.Join(n.dir.path, storeDir)
-	err := repairStore(store, n.log)
+	err := removeDeleted(store)
+	if err == nil {
+		err = repairStore(store, n.log)
+	}
 	if err == nil {
 		err = shrinkEvents(store, Limits{MaxStore: n.cfg.MaxStore}, n.log)
 	}
