@@ -11,6 +11,7 @@ import (
 type History struct {
 	Cycle    int // the highest one that was recorded
 	Attempts int // charged attempts in that cycle
+	Crashes  int // how often the process died during an attempt of that cycle
 	// GivenBack is how many attempts were made in that cycle and not charged, because the function was suspended.
 	GivenBack int
 	Due       time.Time
@@ -54,6 +55,8 @@ func (h *History) Add(r streams.Record) {
 		}
 		if r.Kind == streams.RecordAttempt {
 			h.Due, h.Cause = r.Due, r.Cause
+		} else {
+			h.Crashes++
 		}
 		if h.FirstFailed.IsZero() {
 			h.FirstFailed = r.Ended
@@ -79,7 +82,9 @@ func (h *History) Add(r streams.Record) {
 // At returns the history as it counts for an event that stands at a cycle: a later cycle than any recorded one starts anew.
 func (h History) At(cycle int) History {
 	if cycle > h.Cycle {
-		h.Cycle, h.Attempts, h.GivenBack, h.Due, h.Cause, h.Final, h.Parked, h.CycleFailed = cycle, 0, 0, time.Time{}, "", "", false, time.Time{}
+		life := History{FirstFailed: h.FirstFailed, LastFailed: h.LastFailed, Last: h.Last, Records: h.Records}
+		life.Cycle = cycle
+		return life
 	}
 	return h
 }

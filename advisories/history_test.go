@@ -59,6 +59,9 @@ func modelHistory(records []streams.Record) History {
 		if invoked && r.Charged {
 			h.Attempts = max(h.Attempts, r.Attempt)
 		}
+		if r.Kind == streams.RecordCrash {
+			h.Crashes++
+		}
 		if r.Kind == streams.RecordAttempt {
 			h.Due, h.Cause = r.Due, r.Cause
 			if !r.Charged {

@@ -14,6 +14,7 @@ type Attempt struct {
 	Key           string    // the ordering key; "" is none
 	Sequence      uint64    // the event's sequence in the source stream: its identity, the same in every cycle
 	FirstFailedAt time.Time // when the first attempt of this cycle failed; zero while none has
+	Crashes       int       // how often the process died while an attempt of this cycle ran; such an attempt is not counted in Number
 }
 
 type attemptKey struct{}

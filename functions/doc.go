@@ -98,5 +98,6 @@
 //		Handle:  functions.Typed(fileClaim),
 //	}
 //
-// Package functionstest runs such a function in a unit test.
+// Package functionstest runs such a function in a unit test. Package chaos has it
+// fail on purpose, there or on a node, to rehearse what follows.
 package functions

@@ -176,7 +176,7 @@ func (r *Runtime) functionShow(ctx context.Context, name string) (client.Functio
 	f.StreamRemoves = source.Removes()
 	for _, fn := range r.fns {
 		if fn.Name == name {
-			f.Hosted, f.State, f.Start = true, "running", fn.Start.String()
+			f.Hosted, f.State, f.Start, f.Chaos = true, "running", fn.Start.String(), r.cfg.Chaos.Touches(name)
 			if o := h.owner(name); o != nil {
 				f.Suspension = suspensionView(o.suspension.Load())
 				if o.isSuspended() {

@@ -32,7 +32,7 @@ func Main(fns ...functions.Function) {
 	}
 	os.Exit(cli.Main(os.Args[1:], cli.Env{ //nolint:revive // Main is the caller's main
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Version: buildVersion(), Release: release(info),
-		Functions: fns, URL: urlFunction, Serve: serve, Demo: showDemo,
+		Functions: fns, URL: urlFunction, Serve: serve, Exit: os.Exit, Demo: showDemo,
 		VerifyBackup: verifyBackup, Restore: restore, Inspect: inspect, Adopt: adopt,
 	}))
 }
@@ -46,7 +46,7 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	}
 	r, err := New(Config{
 		DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Tokens: o.Tokens, TLS: o.TLS, Insecure: o.Insecure, Logger: log,
-		Grace: o.Grace, AckWait: o.AckWait,
+		Grace: o.Grace, AckWait: o.AckWait, Chaos: o.Chaos,
 	}, o.Functions...)
 	if err != nil {
 		return err

@@ -417,7 +417,7 @@ func (o *owner) start(it *item) {
 		it: it, lane: it.ref.Lane, event: it.event, traced: o.traced(it), previous: it.span, ready: it.ready, redelivered: it.redelivered,
 		attempt: functions.Attempt{
 			Number: number, Allowed: o.fn.Retry.Attempts, Cycle: it.cycle, Key: it.key,
-			Sequence: it.ref.Sequence, FirstFailedAt: it.history.CycleFailed,
+			Sequence: it.ref.Sequence, FirstFailedAt: it.history.CycleFailed, Crashes: it.history.Crashes,
 		},
 	}
 	o.backoffSpan(it)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/functions/chaos"
 	"github.com/siding-dev/siding/runtime/client"
 	"github.com/siding-dev/siding/streams"
 )
@@ -34,6 +35,8 @@ type Config struct {
 	AckWait time.Duration       // how long JetStream waits for a heartbeat of a delivery; 0 = 2 min
 	// Streams are further streams for functions to read: made where they are missing, and open to what clients publish.
 	Streams []streams.SourceStream
+	// Chaos makes functions fail on purpose, to rehearse what follows; its windows count from New. Nothing of it belongs into production.
+	Chaos chaos.Plan
 	// Insecure allows open access from other machines: without it, listening beyond loopback without tokens is refused.
 	Insecure bool
 }
@@ -62,6 +65,10 @@ func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
 		all[i] = fn.WithDefaults()
 	}
 	if err := functions.ValidateAll(all); err != nil {
+		return nil, err
+	}
+	all, err := rehearse(cfg.Chaos, all)
+	if err != nil {
 		return nil, err
 	}
 	if err := cfg.checkAccess(); err != nil {
@@ -137,6 +144,9 @@ func (r *Runtime) Run(ctx context.Context) error {
 		r.tracer = newTracer(provider)
 	}
 	r.cfg.warnAccess(r.log)
+	if rules := len(r.cfg.Chaos.Rules); rules > 0 {
+		r.log.Warn("functions fail on purpose: this node rehearses by the rules of chaos", "rules", rules)
+	}
 	node, err := streams.Open(ctx, streams.Config{
 		Dir: r.cfg.DataDir, Listen: r.cfg.NATS, Sync: r.cfg.Sync, Tokens: r.cfg.Tokens, TLS: r.cfg.TLS, Logger: r.log, Consumers: names(r.fns),
 		Publish: subjects(r.cfg.Streams),

@@ -13,6 +13,9 @@
 //		}
 //	}
 //
+// [Chaos] has a function fail, panic or hang on purpose, by the rules that
+// siding dev --chaos rehearses on a node.
+//
 // Run starts nothing that outlives it and may be called from parallel tests.
 // Inside a testing/synctest bubble the timeout passes in fake time.
 package functionstest

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/functions/chaos"
 	"github.com/siding-dev/siding/functions/functionstest"
 )
 
@@ -40,4 +41,26 @@ func ExampleNewEvent() {
 	})
 	fmt.Println(e.Type(), string(e.Data()), e.Extensions()["partitionkey"])
 	// Output: claim.reported {"cents":1200} policy/7
+}
+
+// A rehearsal without a broker: two attempts fail, the third one is made.
+func ExampleChaos() {
+	var t printing // in a test: t *testing.T
+
+	f := functions.Function{
+		Name:   "file-claim",
+		Types:  []string{"claim.reported"},
+		Handle: func(context.Context, functions.Event) error { return nil },
+	}
+	f = functionstest.Chaos(t, f, chaos.Plan{Rules: []chaos.Rule{
+		{Where: "source=/functionstest*", Do: chaos.Unavailable, Times: 2, Error: "contract system: connection refused"},
+	}})
+	for number := 1; number <= 3; number++ {
+		r := functionstest.Run(t, f, functionstest.NewEvent("claim.reported", nil), func(a *functions.Attempt) { a.Number = number })
+		fmt.Println(number, r)
+	}
+	// Output:
+	// 1 retry (unavailable): contract system: connection refused
+	// 2 retry (unavailable): contract system: connection refused
+	// 3 done
 }

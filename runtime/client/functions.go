@@ -22,6 +22,9 @@ type Function struct {
 	// Hosted says that this node has a handler for the function. Without one
 	// the function is an orphan: its leftovers stand, nothing attempts them.
 	Hosted bool `json:"hosted"`
+	// Chaos says that the node makes the function fail on purpose, to rehearse
+	// what follows; absent where it does not.
+	Chaos bool `json:"chaos,omitempty"`
 	// State is "running", "suspended" or "orphan".
 	State string `json:"state"`
 	// Suspension is absent while the function runs at its full rate.

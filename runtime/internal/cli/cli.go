@@ -32,6 +32,8 @@ type Env struct {
 	// Serve runs a node until ctx ends. Its error may implement
 	// ExitCode() int and may end with ": hint: …".
 	Serve func(ctx context.Context, o ServeOptions) error
+	// Exit ends the process at once.
+	Exit func(code int)
 	// Demo shows on standard output, in one run, what Siding does. With keep the
 	// node that it shows runs on until ctx ends.
 	Demo func(ctx context.Context, keep bool) error

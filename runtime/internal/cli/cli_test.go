@@ -47,11 +47,13 @@ func fakeEnv(in io.Reader, out, errs io.Writer, getenv func(string) string) Env 
 				_, err := os.Stat(o.DataDir)
 				fmt.Fprintln(out, "data there:", err == nil)
 			}
+			fakeRehearsal(out, o.Chaos)
 			for _, f := range o.Functions[1:] {
 				fmt.Fprintln(out, "declared:", f.Name, f.Types, f.OrderBy)
 			}
 			return json.NewEncoder(out).Encode(o)
 		},
+		Exit: func(code int) { fmt.Fprintln(out, "exit:", code) },
 		Demo: func(_ context.Context, keep bool) error {
 			_, err := fmt.Fprintln(out, "all aboard, keep:", keep)
 			return err

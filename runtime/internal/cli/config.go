@@ -63,9 +63,14 @@ func (a *app) load(c *cobra.Command) (*config.Config, error) {
 	return loaded, nil
 }
 
-// unsound prints everything that is wrong with a configuration but the last
-// line, which is the error: a start that is told nonsense is a wrong use.
+// unsound is unsoundFile for the configuration of a node.
 func (a *app) unsound(err error) error {
+	return a.unsoundFile(err, "the configuration", "siding config schema describes the file, siding serve --help the flags")
+}
+
+// unsoundFile prints everything that is wrong with what a node is told but the
+// last line, which is the error: a start that is told nonsense is a wrong use.
+func (a *app) unsoundFile(err error, what, hint string) error {
 	problems := config.AllProblems(err)
 	if len(problems) == 1 {
 		return usage(problems[0].Hint, "%s", problems[0].What())
@@ -77,7 +82,7 @@ func (a *app) unsound(err error) error {
 		}
 		a.say("%s", clean(line))
 	}
-	return usage("siding config schema describes the file, siding serve --help the flags", "the configuration has %d problems", len(problems))
+	return usage(hint, "%s has %d problems", what, len(problems))
 }
 
 func (a *app) configShow() *cobra.Command {

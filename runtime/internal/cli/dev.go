@@ -13,20 +13,26 @@ import (
 
 func (a *app) dev() *cobra.Command {
 	var temporary bool
+	var rehearsal string
 	c := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a node to develop with: open on this machine, closed to others",
 		Long: "Runs a node as siding serve does, without tokens and on loopback only, and says where it listens and what to try.\n" +
-			"Its data stays in --data-dir, so that a dead letter can wait for the next build of its handler; --temp leaves nothing.",
+			"Its data stays in --data-dir, so that a dead letter can wait for the next build of its handler; --temp leaves nothing.\n\n" +
+			"With --chaos it rehearses: functions fail on purpose, by the rules of a YAML file. Slow rules add up; the first other rule that\n" +
+			"applies to an attempt takes the place of its handler. Only do is required:\n\n" + chaosExample +
+			"\nA rule without times, share and window applies to every attempt. kill ends the process at once, times with each event:\n" +
+			"start it again, as a supervisor would. What fails has the code chaos in its history.",
 		Args: arguments(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error { return a.runDev(c, temporary) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.runDev(c, temporary, rehearsal) },
 	}
 	settingFlags(c, "token_file", "insecure", "tls_cert", "tls_key")
 	c.Flags().BoolVar(&temporary, "temp", false, "keep the data in a temporary directory, and remove it at the end")
+	c.Flags().StringVar(&rehearsal, "chaos", "", "YAML file with rules by which functions fail on purpose")
 	return c
 }
 
-func (a *app) runDev(c *cobra.Command, temporary bool) (err error) {
+func (a *app) runDev(c *cobra.Command, temporary bool, rehearsal string) (err error) {
 	if temporary && c.Flags().Changed("data-dir") {
 		return usage("choose one of them", "--temp and --data-dir name two places for the data")
 	}
@@ -54,6 +60,11 @@ func (a *app) runDev(c *cobra.Command, temporary bool) (err error) {
 	o, err := a.serveOptions(loaded)
 	if err != nil {
 		return err
+	}
+	if c.Flags().Changed("chaos") {
+		if o.Chaos, err = a.rehearsal(rehearsal, o.Functions); err != nil {
+			return err
+		}
 	}
 	o.Ready = func(http, nats string) { a.welcome(o, http, nats) }
 	return a.env.Serve(c.Context(), o)

@@ -92,6 +92,9 @@ func (a *app) printFunction(f client.Function) error {
 		}
 	}
 	t.row("hosted", yesNo(f.Hosted))
+	if f.Chaos {
+		t.row("chaos", "fails on purpose: this node rehearses")
+	}
 	t.row("types", strings.Join(f.Types, ", "))
 	t.row("stream", fmt.Sprintf("%s, start %s, since sequence %d", f.Stream, f.Start, f.SinceSequence))
 	if len(f.StreamRemoves) > 0 {

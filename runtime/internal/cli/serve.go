@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/functions/chaos"
 	"github.com/siding-dev/siding/runtime/internal/config"
 	"github.com/siding-dev/siding/streams"
 )
@@ -35,6 +36,8 @@ type ServeOptions struct {
 	// Functions are those that are compiled in, with the numbers of the
 	// configuration, and those that it declares.
 	Functions []functions.Function `json:"-"`
+	// Chaos is how they are to fail on purpose; none without rules.
+	Chaos chaos.Plan `json:"-"`
 	// Ready, if there is one, is told once where the node listens: the address
 	// of the API, and the URL for NATS clients or nothing.
 	Ready func(http, nats string) `json:"-"`

@@ -17,6 +17,10 @@
 // errors, all of which are reported at once, each with line, column and the
 // path of the key. Anchors, aliases, tags and a second document are refused.
 //
+// The file of siding dev --chaos, which makes functions fail on purpose, is another
+// one of the same strictness: see [LoadChaos]. No setting names it, so that no node
+// but one that somebody develops with can be told to fail.
+//
 // # Precedence
 //
 // Default, file, environment, flag: the last one that says something wins. The
