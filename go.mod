@@ -3,6 +3,7 @@ module github.com/siding-dev/siding
 go 1.26.0
 
 require (
+	github.com/adhocore/gronx v1.20.4
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/goccy/go-yaml v1.19.2

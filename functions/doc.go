@@ -44,8 +44,13 @@
 // [HTTP] is a handler that posts the event to a URL, so that the work can be
 // done in any language; the status that is answered is the outcome.
 //
-// What decides is pure: [Retry.For], [Retry.Next], [Backoff.Delay], [Key.Of] and
-// [ResultOf] use no clock and no randomness of their own, so that a host,
+// Some attempts had better wait than fail. While one of Function.Dependencies
+// fails its check, no attempt begins; Function.Rate bounds how many begin in a
+// second; a function with a [Window] works off in each window what was there
+// when it opened. What waits for one of them uses no attempt.
+//
+// What decides is pure: [Retry.For], [Retry.Next], [Backoff.Delay], [Key.Of],
+// [Schedule.Next] and [ResultOf] use no clock and no randomness of their own, so that a host,
 // a simulation and a test reach the same answer.
 //
 // # Classes and patience

@@ -53,6 +53,16 @@ type Function struct {
 	// Breaker says when the function is suspended because a resource is away;
 	// the zero value is the default of each of its fields.
 	Breaker Breaker
+	// Dependencies are what it cannot work without: while one of them is away no
+	// attempt begins, and so nothing fails. At most 16.
+	Dependencies []Dependency
+	// Rate is how many attempts may begin within a second, retries included,
+	// from 0.0001 (one in about three hours) to 100000; 0 is no such limit. They
+	// begin evenly spread, one at a time: there is no burst after a quiet time,
+	// except that above 100 a second those of 10 ms may begin at once.
+	Rate float64
+	// Window says when attempts may begin; the zero value is always. See [Window].
+	Window Schedule
 	// Timeout is the longest one attempt may take; 0 is DefaultTimeout.
 	Timeout time.Duration
 	// Concurrency is how many attempts may run at once, from 1 to 1024; 0 is
@@ -88,6 +98,10 @@ func (f Function) WithDefaults() Function {
 	f.Retry = f.Retry.WithDefaults()
 	f.Rules = slices.Clone(f.Rules)
 	f.Breaker = f.Breaker.WithDefaults()
+	f.Dependencies = slices.Clone(f.Dependencies)
+	for i, d := range f.Dependencies {
+		f.Dependencies[i] = d.WithDefaults()
+	}
 	if f.Timeout == 0 {
 		f.Timeout = DefaultTimeout
 	}

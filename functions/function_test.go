@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 )
 
 func ignore(context.Context, functions.Event) error { return nil }
+
+func there(context.Context) error { return nil }
 
 func valid() functions.Function {
 	return functions.Function{Name: "file-claim", Types: []string{"com.insurer.claim.reported"}, Handle: ignore}
@@ -52,7 +55,20 @@ func TestValidateAccepts(t *testing.T) {
 		"an owner in any words": func(f *functions.Function) { f.Owner, f.Version = "Schäden & Co", "1.4.0+dirty" },
 		"passing dead letters":  func(f *functions.Function) { f.OnPark = functions.Continue },
 		"limits of holding":     func(f *functions.Function) { f.HoldLimit.Age, f.HoldLimit.Depth = 1, 1 },
-		"no delay":              func(f *functions.Function) { f.Retry.Backoff = functions.Delays(0) },
+		"a slow rate":           func(f *functions.Function) { f.Rate = 0.0001 },
+		"a fast rate":           func(f *functions.Function) { f.Rate = 100_000 },
+		"a window":              func(f *functions.Function) { f.Window = functions.Window("0 2 * * MON-FRI", time.Hour) },
+		"a window in a zone": func(f *functions.Function) {
+			f.Window = functions.Window("CRON_TZ=Europe/Berlin 0 2 * * 7", 7*24*time.Hour)
+		},
+		"a window in words": func(f *functions.Function) {
+			f.Window = functions.Window("0,30 1-5/2 * jan,Mar-dec Mon-Fri,0", time.Hour)
+		},
+		"a window on leap days": func(f *functions.Function) { f.Window = functions.Window("0 0 29 2 *", time.Minute) },
+		"dependencies": func(f *functions.Function) {
+			f.Dependencies = []functions.Dependency{{Name: "contract-system", Check: there}, {Name: "b", Check: there, Every: 1, Timeout: 1}}
+		},
+		"no delay": func(f *functions.Function) { f.Retry.Backoff = functions.Delays(0) },
 	} {
 		f := valid()
 		change(&f)
@@ -74,6 +90,12 @@ func TestValidateRefuses(t *testing.T) {
 	}
 	stream := func(name string) func(*functions.Function) {
 		return func(f *functions.Function) { f.Stream = name }
+	}
+	window := func(cron string, length time.Duration) func(*functions.Function) {
+		return func(f *functions.Function) { f.Window = functions.Window(cron, length) }
+	}
+	needs := func(ds ...functions.Dependency) func(*functions.Function) {
+		return func(f *functions.Function) { f.Dependencies = ds }
 	}
 	for _, tc := range []struct {
 		name, field string
@@ -118,6 +140,35 @@ func TestValidateRefuses(t *testing.T) {
 		{"negative delay", "retry.backoff", backoff(functions.Delays(time.Second, -time.Second))},
 		{"negative jitter", "retry.backoff", backoff(functions.Delays(1).WithJitter(-0.1))},
 		{"jitter above one", "retry.backoff", backoff(functions.Delays(1).WithJitter(1.1))},
+		{"negative rate", "rate", func(f *functions.Function) { f.Rate = -1 }},
+		{"too slow", "rate", func(f *functions.Function) { f.Rate = 0.00009 }},
+		{"too fast", "rate", func(f *functions.Function) { f.Rate = 100_001 }},
+		{"rate that is no number", "rate", func(f *functions.Function) { f.Rate = math.NaN() }},
+		{"window of no length", "window.length", window("* * * * *", 0)},
+		{"window of weeks", "window.length", window("* * * * *", 7*24*time.Hour+1)},
+		{"window without a schedule", "window.cron", window("", time.Hour)},
+		{"window of seconds", "window.cron", window("0 0 2 * * *", time.Hour)},
+		{"window by a name", "window.cron", window("@daily", time.Hour)},
+		{"window at minute 60", "window.cron", window("60 * * * *", time.Hour)},
+		{"window in a list that goes wrong", "window.cron", window("0,foo * * * *", time.Hour)},
+		{"window in another list that goes wrong", "window.cron", window("* * * * 0,1,2,3,4,5,6,8", time.Hour)},
+		{"window on the last day", "window.cron", window("0 0 L * *", time.Hour)},
+		{"window on the third Monday", "window.cron", window("0 0 * * 1#3", time.Hour)},
+		{"window in a month for a day", "window.cron", window("0 0 * * JAN", time.Hour)},
+		{"window in a range of three", "window.cron", window("1-2-3 * * * *", time.Hour)},
+		{"window every no minutes", "window.cron", window("*/0 * * * *", time.Hour)},
+		{"window in words", "window.cron", window("every day at two o'clock", time.Hour)},
+		{"window that never opens", "window.cron", window("0 0 31 4 *", time.Hour)},
+		{"window nowhere", "window.cron", window("CRON_TZ=Mars/Base 0 2 * * *", time.Hour)},
+		{"window in no zone", "window.cron", window("CRON_TZ= 0 2 * * *", time.Hour)},
+		{"window where the node is", "window.cron", window("CRON_TZ=Local 0 2 * * *", time.Hour)},
+		{"window in a zone alone", "window.cron", window("CRON_TZ=UTC", time.Hour)},
+		{"dependency without a name", "dependencies[0].name", needs(functions.Dependency{Check: there})},
+		{"dependency in capitals", "dependencies[0].name", needs(functions.Dependency{Name: "DB", Check: there})},
+		{"dependency twice", "dependencies[1].name", needs(functions.Dependency{Name: "a", Check: there}, functions.Dependency{Name: "a", Check: there})},
+		{"dependency without a check", "dependencies[0].check", needs(functions.Dependency{Name: "a"})},
+		{"dependency checked backwards", "dependencies[0].every", needs(functions.Dependency{Name: "a", Check: there, Every: -1})},
+		{"dependency checked for less than no time", "dependencies[0].timeout", needs(functions.Dependency{Name: "a", Check: there, Timeout: -1})},
 		{"negative timeout", "timeout", func(f *functions.Function) { f.Timeout = -1 }},
 		{"negative concurrency", "concurrency", func(f *functions.Function) { f.Concurrency = -1 }},
 		{"too much concurrency", "concurrency", func(f *functions.Function) { f.Concurrency = 1025 }},

@@ -13,6 +13,8 @@ const (
 	maxStreamLen   = 255 // JetStream's own limit
 	maxAttempts    = 1000
 	maxConcurrency = 1024
+	minRate        = 0.0001
+	maxRate        = 100_000
 )
 
 // problem is one thing that is wrong, and the field it is about. Fields are
@@ -70,6 +72,11 @@ func (f Function) validate() []error {
 	ps = append(ps, f.Retry.problems()...)
 	ps = append(ps, ruleProblems(f.Rules, f.Retry.Attempts)...)
 	ps = append(ps, f.Breaker.problems()...)
+	ps = append(ps, dependencyProblems(f.Dependencies)...)
+	if f.Rate != 0 && !(f.Rate >= minRate && f.Rate <= maxRate) { // no comparison holds for what is no number
+		ps = append(ps, problemf("rate", "%g is out of range; write attempts a second from %g to %d, or 0 for no limit", f.Rate, minRate, maxRate))
+	}
+	ps = append(ps, f.Window.problems()...)
 	if f.Timeout < 0 {
 		ps = append(ps, problemf("timeout", "%v is negative; write 0 for the default of %v", f.Timeout, DefaultTimeout))
 	}

@@ -182,6 +182,9 @@ func (r *Runtime) functionShow(ctx context.Context, name string) (client.Functio
 				if o.isSuspended() {
 					f.State = "suspended"
 				}
+				if text := o.waiting.Load(); text != nil {
+					f.WaitingFor = *text
+				}
 			}
 		}
 	}

@@ -39,6 +39,10 @@
 // Single events probe; what fails meanwhile is not charged, and the attempts that showed the outage are given back: the state with the list of them is written
 // first, then a record each. Nothing begins between a change of the state and its end on disk, so that a process that dies in between leaves a state
 // that the next one can complete.
+// Whether anything may begin at all is asked at one place (owner_gate.go): a worker is free, the function is not suspended, and its gate
+// ([github.com/siding-dev/siding/runtime/internal/gate]) is open, which knows what the function depends on, its rate and its window. What may not
+// begin stays queued. Checks of dependencies run beside the owner and end with it. The run of a window is nowhere stored: a start within a
+// window begins one of what stands then, and attempts, which are counted in the records, count on across runs.
 //
 // A step that cannot be stored is kept and repeated; the event stays where it stands until then. A store that cannot be written at all
 // (a full disk leaves a stream unwritable until the server restarts) ends the session: the server is started again when there is room.

@@ -39,6 +39,9 @@ func newHost(store *streams.Store, fns []functions.Function, s services) *host {
 	if s.hung == nil {
 		s.hung = newHung()
 	}
+	if s.checks == nil {
+		s.checks = newChecks()
+	}
 	h := &host{store: store, fns: fns, services: s, owners: map[string]*owner{}, started: make(chan struct{}), faults: make(chan error, 1)}
 	h.fault = h.report
 	h.keeper = func(function string) laneKeeper {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
+	_ "time/tzdata" // windows may be in any time zone, also where the system knows none
 
 	"github.com/lmittmann/tint"
 

@@ -24,6 +24,7 @@ type metrics struct {
 
 	accepted, decisions, advisories, storeErrors *prometheus.CounterVec
 	sweeps, spansDropped                         prometheus.Counter
+	dependencies                                 *prometheus.GaugeVec
 
 	functions map[string]*functionMetrics // never written after newMetrics
 }
@@ -68,8 +69,8 @@ func newMetrics(names ...string) *metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"function"})
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"function"}, labels...))
 		m.registry.MustRegister(g)
 		return g
 	}
@@ -98,6 +99,7 @@ func newMetrics(names ...string) *metrics {
 	oldestHold := gauge("siding_oldest_hold_timestamp_seconds", "Since when the lane that has held longest holds without a break; 0 if none does.")
 	suspended := gauge("siding_suspended", "Whether the function is suspended: nothing of it is attempted but single probes.")
 	paused := gauge("siding_paused_lanes", "Lanes that an operator has paused.")
+	m.dependencies = gauge("siding_dependency_up", "Whether the last check of what a function depends on found it there; 0 before the first one too.", "dependency")
 	// An event waits for a free worker or, behind an outage, for a day.
 	wait := seconds("siding_queue_wait_seconds", "From an event being due until its attempt started.", .001, .01, .1, 1, 10, 60, 600, 3600, 6*3600, 24*3600)
 	handler := seconds("siding_handler_seconds", "How long handlers ran.", .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300)
@@ -187,6 +189,16 @@ func timestamp(t time.Time) float64 {
 		return 0
 	}
 	return float64(t.UnixMilli()) / 1000
+}
+
+// dependency states whether what a function depends on is there. Both names are
+// those of a function that this process hosts.
+func (m *metrics) dependency(function, dependency string, up bool) {
+	value := 0.0
+	if up {
+		value = 1
+	}
+	m.dependencies.WithLabelValues(function, dependency).Set(value)
 }
 
 // overdue states how many attempts of a function run on past their deadline.

@@ -61,6 +61,8 @@ func TestMetricsTellTheStory(t *testing.T) {
 	m.standing("notify", 1, time.Unix(1700000000, 0))
 	m.standing("file-claim", 0, time.Unix(1700000000, 0))
 	m.overdue("notify", 2)
+	m.dependency("notify", "mail-relay", true)
+	m.dependency("notify", "contract-system", false)
 	m.decision("notify", "redrive", "applied")
 	m.decision("notify", "release", "conflict")
 	m.hold("notify")
@@ -94,6 +96,8 @@ func TestMetricsTellTheStory(t *testing.T) {
 		`siding_oldest_dead_letter_timestamp_seconds{function="notify"} 1.7e+09`,
 		`siding_oldest_dead_letter_timestamp_seconds{function="file-claim"} 0`,
 		`siding_stuck{function="notify"} 2`,
+		`siding_dependency_up{dependency="mail-relay",function="notify"} 1`,
+		`siding_dependency_up{dependency="contract-system",function="notify"} 0`,
 		`siding_decisions_total{action="redrive",function="notify",result="applied"} 1`,
 		`siding_decisions_total{action="release",function="notify",result="conflict"} 1`,
 		`siding_held_total{function="notify"} 2`,

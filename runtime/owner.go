@@ -57,6 +57,9 @@ type owner struct {
 	timing   timing
 	fault    func(error) // told of each store error that may mean an unwritable store
 	hung     *hung
+	checks   *checks
+	gate     gated
+	waiting  atomic.Pointer[string] // what keeps attempts from beginning, for others to read
 
 	source, retry, decisions jetstream.Consumer
 
@@ -123,8 +126,9 @@ type notice struct {
 // newOwner makes the owner of a function. Channel sizes: deliveries are bounded by credits, and the channels only smooth the hand-over;
 // results has room for every slot of the ledger, so that a worker never waits for an owner that has ended.
 func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
-	return &owner{
+	o := &owner{
 		fn: fn, store: store, log: s.log.With("function", fn.Name), tracer: s.tracer, metrics: s.metrics, timing: s.timing, fault: s.fault, hung: s.hung,
+		checks: s.checks, gate: newGated(fn),
 		events: make(chan delivered, 64), retries: make(chan delivered, 64), decided: make(chan delivered, 8),
 		notices: make(chan notice, 256), calls: make(chan func()), jobs: make(chan *job, fn.Concurrency),
 		results: make(chan *job, streams.LedgerSlots),
@@ -132,6 +136,8 @@ func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 		standing: map[uint64]bool{}, deciding: map[uint64]bool{}, asides: map[uint64]*aside{}, landings: make(chan landing, maxAside), waiters: map[decisionKey]chan<- decisionResult{},
 		lanes: newLanes(fn, s.timing.line), longest: fn.Retry.Backoff.Longest(fn.Retry.Attempts), lost: make(chan error, 1), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
+	o.tellWaiting()
+	return o
 }
 
 // services are what the owners of a node share.
@@ -141,7 +147,8 @@ type services struct {
 	metrics *metrics
 	timing  timing
 	fault   func(error)
-	hung    *hung // of the whole process
+	hung    *hung   // of the whole process
+	checks  *checks // of the whole process
 }
 
 // run owns the function until ctx ends, then stops in order. It returns an error only if it could not begin.
@@ -167,6 +174,7 @@ func (o *owner) run(ctx context.Context) error {
 	o.fetch(fetching, o.source, o.events, window)
 	o.fetch(fetching, o.retry, o.retries, window)
 	o.fetch(fetching, o.decisions, o.decided, 64)
+	o.watchDependencies(fetching)
 
 	// A plan that has begun is applied to its end: each of its steps has a time limit of its own. A store that takes no writes ends that
 	// too, since every step would only wait for its limit, and the store is started again no sooner than we are through.
@@ -189,6 +197,8 @@ func (o *owner) run(ctx context.Context) error {
 	}
 	o.lookFor(whole)
 	o.perform(whole)
+	o.tend(whole)
+	o.tellWaiting()
 	var lost error
 	for ctx.Err() == nil && lost == nil {
 		events := o.events
@@ -220,7 +230,9 @@ func (o *owner) run(ctx context.Context) error {
 			o.sweep(whole)
 		}
 		o.perform(whole)
-		o.dispatch()
+		o.tend(whole)
+		o.dispatch(whole)
+		o.tellWaiting()
 	}
 	stopFetching()
 	o.fetchers.Wait()
@@ -382,7 +394,7 @@ func (o *owner) enqueue(it *item) {
 
 // dispatch hands queued items to free workers, in turn of those that have just arrived and of those that had to wait before. A key's events
 // wait for each other: if each of them went behind everybody else in the window too, a hot key would stand still beside the others.
-func (o *owner) dispatch() {
+func (o *owner) dispatch(ctx context.Context) {
 	for len(o.queue)+len(o.waited) > 0 && o.mayStart(time.Now()) {
 		from := &o.queue
 		if len(o.queue) == 0 || len(o.waited) > 0 && !o.favored {
@@ -392,7 +404,11 @@ func (o *owner) dispatch() {
 		it := (*from)[0]
 		(*from)[0] = nil
 		*from = (*from)[1:]
-		if it.phase == queued && !o.stopped(it) {
+		switch {
+		case it.phase != queued || o.stopped(it) || !o.ofRun(it):
+		case time.Since(it.ready) > shortWait && o.expire(ctx, it): // it may have waited for days
+			o.perform(ctx) // its lane goes on
+		default:
 			o.start(it)
 		}
 	}
@@ -423,6 +439,7 @@ func (o *owner) start(it *item) {
 	o.backoffSpan(it)
 	o.attempting[it.ref.Sequence] = it
 	o.diagnosis.Began(it.ref.Sequence)
+	o.gate.Started(it.since)
 	o.wake(it.since.Add(o.fn.Timeout + o.timing.stuck))
 	o.jobs <- it.job
 }

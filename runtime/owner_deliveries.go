@@ -119,16 +119,24 @@ func (o *owner) admit(ctx context.Context, it *item, decodeErr error) {
 		})
 		return
 	}
-	if at, expired := expiry(it.event, time.Now()); expired {
-		now := time.Now()
-		o.failed(ctx, it, streams.Record{
-			Function: o.fn.Name, Sequence: it.ref.Sequence, Kind: streams.RecordAttempt, Cycle: it.cycle,
-			Outcome: string(functions.Parked), Cause: string(advisories.Expired),
-			Error: "expirytime " + at + " had passed before the attempt", Started: now.UTC(), Ended: now.UTC(), Version: o.fn.Version, Boot: o.ledger.Boot(),
-		})
-		return
+	if !o.expire(ctx, it) {
+		o.enqueue(it)
 	}
-	o.enqueue(it)
+}
+
+// expire parks an event whose time has passed, and reports whether it did.
+func (o *owner) expire(ctx context.Context, it *item) bool {
+	now := time.Now()
+	at, expired := expiry(it.event, now)
+	if !expired {
+		return false
+	}
+	o.failed(ctx, it, streams.Record{
+		Function: o.fn.Name, Sequence: it.ref.Sequence, Kind: streams.RecordAttempt, Cycle: it.cycle,
+		Outcome: string(functions.Parked), Cause: string(advisories.Expired),
+		Error: "expirytime " + at + " had passed before the attempt", Started: now.UTC(), Ended: now.UTC(), Version: o.fn.Version, Boot: o.ledger.Boot(),
+	})
+	return true
 }
 
 // expiry reads the CloudEvents extension expirytime. A value that is no time says nothing.

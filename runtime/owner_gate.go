@@ -12,5 +12,5 @@ func (o *owner) mayStart(now time.Time) bool {
 	if !next.IsZero() {
 		o.wake(next)
 	}
-	return len(o.attempting) < min(room, o.fn.Concurrency)
+	return len(o.attempting) < min(room, o.fn.Concurrency) && o.mayPass(now)
 }

@@ -106,6 +106,9 @@ func (o *owner) suspensionChanged(ctx context.Context) {
 	s := o.diagnosis.Suspension()
 	o.suspension.Store(s)
 	o.metrics.suspended(o.fn.Name, o.diagnosis.Suspended())
+	if o.diagnosis.Suspended() {
+		o.gate.EndRun() // the next window begins with a probe
+	}
 	if o.declaring != nil {
 		o.outdated = true
 		return

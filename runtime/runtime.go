@@ -49,6 +49,7 @@ type Runtime struct {
 	counted *metrics
 	timing  timing
 	hung    *hung
+	checks  *checks
 	tracer  *tracer
 	host    atomic.Pointer[host] // nil while there is none: before the start, and while a store recovers
 	begun   chan struct{}        // closed when the functions run for the first time
@@ -88,7 +89,7 @@ func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
 	if cfg.Getenv == nil {
 		cfg.Getenv = os.Getenv
 	}
-	r := &Runtime{cfg: cfg, fns: all, log: cfg.Logger, timing: defaultTiming(), hung: newHung(), begun: make(chan struct{})}
+	r := &Runtime{cfg: cfg, fns: all, log: cfg.Logger, timing: defaultTiming(), hung: newHung(), checks: newChecks(), begun: make(chan struct{})}
 	if cfg.Grace > 0 {
 		r.timing.grace = cfg.Grace
 	}
@@ -201,7 +202,7 @@ func (r *Runtime) session(ctx context.Context, node *streams.Node, first bool) e
 	if err := store.EnsureSources(ctx, r.cfg.Streams); err != nil {
 		return err
 	}
-	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing, hung: r.hung})
+	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing, hung: r.hung, checks: r.checks})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.run(ctx) })
 	g.Go(func() error {

@@ -28,13 +28,16 @@ type Function struct {
 	// State is "running", "suspended" or "orphan".
 	State string `json:"state"`
 	// Suspension is absent while the function runs at its full rate.
-	Suspension    *Suspension `json:"suspension,omitempty"`
-	SinceSequence uint64      `json:"since_sequence"`
-	Pending       int64       `json:"pending"`
-	Delivering    int64       `json:"delivering"`
-	Retrying      int64       `json:"retrying"`
-	Held          int64       `json:"held"`
-	Parked        int64       `json:"parked"`
+	Suspension *Suspension `json:"suspension,omitempty"`
+	// WaitingFor says what keeps attempts from beginning: a dependency that is
+	// away, a window that is shut, a rate that is used up; absent if nothing does.
+	WaitingFor    string `json:"waiting_for,omitempty"`
+	SinceSequence uint64 `json:"since_sequence"`
+	Pending       int64  `json:"pending"`
+	Delivering    int64  `json:"delivering"`
+	Retrying      int64  `json:"retrying"`
+	Held          int64  `json:"held"`
+	Parked        int64  `json:"parked"`
 	// OldestParkedAt is absent when nothing is parked.
 	OldestParkedAt time.Time `json:"oldest_parked_at,omitzero"`
 }

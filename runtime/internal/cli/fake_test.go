@@ -229,6 +229,7 @@ func fakeFunction() client.Function {
 	return client.Function{
 		Name: "file-claim", Types: []string{"com.insurer.claim.reported"}, Stream: "EVENTS", OrderBy: "partitionkey", AttemptsAllowed: 3,
 		Timeout: "30s", Concurrency: 16, Start: "now", Owner: "claims-team", Version: "1.4.0", Hosted: true, State: "running",
+		WaitingFor:    "dependency contract-system: connection\x1brefused, since 2026-01-02T03:04:05Z",
 		SinceSequence: 1, Pending: 5, Delivering: 1, Held: 2, Parked: 2, OldestParkedAt: parkedAt(),
 	}
 }

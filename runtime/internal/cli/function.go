@@ -91,6 +91,9 @@ func (a *app) printFunction(f client.Function) error {
 			t.row("gave up", at(now, s.GaveUpAt))
 		}
 	}
+	if f.WaitingFor != "" {
+		t.row("waiting for", f.WaitingFor)
+	}
 	t.row("hosted", yesNo(f.Hosted))
 	if f.Chaos {
 		t.row("chaos", "fails on purpose: this node rehearses")

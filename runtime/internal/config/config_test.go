@@ -104,6 +104,17 @@ func TestWhatIsWrongIsNamedWithItsLine(t *testing.T) {
 		"no host":            {"functions: {u: {url: 'http://:80', types: [a]}}\n", []string{`1:22: functions.u.url: names no host: hint: write an absolute http or https URL`}},
 		"bad pattern":        {"functions:\n  u:\n    url: http://h\n    types:\n      - ok\n      - a..b\n", []string{`6:9: functions.u.types[1]: "a..b" has an empty token: hint: write tokens with single dots between them, such as com.insurer.claim.*`}},
 		"no key":             {"functions:\n  u:\n    url: http://h\n    types: [a]\n    order_by: extension:type\n", []string{`5:15: functions.u.order_by: "extension:type" is an attribute, not an extension: hint: order by an extension that the publisher sets`}},
+		"too fast":           {"functions: {audit: {rate: 100001}}\n", []string{"1:27: functions.audit.rate: 100001 is out of range: hint: write a number from 0.0001 to 100000, or 0 for no limit"}},
+		"half a window":      {"functions: {audit: {window: {cron: 0 2 * * *}}}\n", []string{"1:29: functions.audit.window: has cron alone: hint: write cron and length"}},
+		"no cron":            {"functions:\n  audit:\n    window:\n      cron: daily\n      length: 1h\n", []string{`4:13: functions.audit.window.cron: "daily" is not valid: hint: write minute, hour, day, month and day of the week, as in 0 2 * * *, with CRON_TZ=Europe/Berlin before it where it is not meant in UTC`}},
+		"hour 25":            {"functions:\n  audit:\n    window:\n      cron: 0 25 * * *\n      length: 1h\n", []string{`4:13: functions.audit.window.cron: "0 25 * * *" is no cron expression of five fields: hint: write minute, hour, day, month and day of the week, as in 0 2 * * *`}},
+		"long window":        {"functions:\n  audit:\n    window:\n      cron: 0 2 * * *\n      length: 169h\n", []string{"5:15: functions.audit.window.length: 169h0m0s is out of range: hint: write more than 0 and at most 168h0m0s"}},
+		"depends in code":    {"functions: {audit: {dependencies: [{name: a, url: http://h}]}}\n", meaningOf("audit", "1:21", "dependencies")},
+		"depends on no url":  {"functions: {u: {url: http://h, types: [a], dependencies: [{name: a}]}}\n", []string{"1:59: functions.u.dependencies[0]: has name alone: hint: write name and url"}},
+		"depends twice": {"functions:\n  u:\n    url: http://h\n    types: [a]\n    dependencies:\n      - {name: a, url: http://h}\n      - {name: a, url: http://g}\n", []string{
+			`7:16: functions.u.dependencies[1].name: "a" is there twice: hint: leave one of them`}},
+		"depends on a bad url": {"functions:\n  u:\n    url: http://h\n    types: [a]\n    dependencies:\n      - {name: a, url: 'http://h:x'}\n", []string{
+			`6:24: functions.u.dependencies[0].url: invalid port ":x" after host: hint: write an absolute http or https URL`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.content)
@@ -135,6 +146,8 @@ functions:
     retry: {attempts: 7, budget: 1h, backoff: {first: 2s, longest: 30s, jitter: 0.5}}
     timeout: 1.5s
     concurrency: 4
+    rate: 2.5
+    window: {cron: 0 2 * * *, length: 1h}
     hold_limit: {age: 2h, depth: 10}
     owner: night shift
   score:
@@ -146,6 +159,9 @@ functions:
     start: beginning
     version: "1.4"
     retry: {backoff: {delays: [0s, 10s]}}
+    dependencies:
+      - {name: contract-system, url: http://localhost:9001/health}
+      - {name: ledger, url: http://localhost:9002, every: 10s, timeout: 1s}
   audit: # as it is
 `)
 	if err != nil {
@@ -157,16 +173,20 @@ functions:
 	score := functions.Function{
 		Name: "score", Types: []string{"claim.reported", "order.*"}, Stream: "ORDERS", OrderBy: functions.ByExtension("policy"),
 		OnPark: functions.Continue, Start: functions.FromBeginning, Version: "1.4",
-		Retry: functions.Retry{Backoff: functions.Delays(0, 10*time.Second)},
+		Retry:        functions.Retry{Backoff: functions.Delays(0, 10*time.Second)},
+		Dependencies: []functions.Dependency{{Name: "contract-system"}, {Name: "ledger", Every: 10 * time.Second, Timeout: time.Second}},
 	}
 	claim := compiled()[0]
 	claim.Retry = functions.Retry{Attempts: 7, Budget: time.Hour, Backoff: functions.Exponential(2*time.Second, 30*time.Second).WithJitter(0.5)}
 	claim.Timeout, claim.Concurrency, claim.Owner = 1500*time.Millisecond, 4, "night shift"
+	claim.Rate, claim.Window = 2.5, functions.Window("0 2 * * *", time.Hour)
 	claim.HoldLimit = functions.HoldLimit{Age: 2 * time.Hour, Depth: 10}
 	want := []functions.Function{claim, compiled()[1], score}
 	same := cmp.Options{
 		cmpopts.IgnoreUnexported(functions.Function{}),
 		cmp.Comparer(func(a, b functions.Handler) bool { return true }),
+		cmp.Comparer(func(a, b functions.Schedule) bool { return a == b }),
+		cmpopts.IgnoreFields(functions.Dependency{}, "Check"),
 		cmp.Comparer(func(a, b functions.Backoff) bool { return a.String() == b.String() }),
 	}
 	if diff := cmp.Diff(want, c.Functions, same); diff != "" {
@@ -175,6 +195,11 @@ functions:
 	for _, f := range c.Functions {
 		if f.Handle == nil {
 			t.Errorf("%s: got no handler", f.Name)
+		}
+		for _, d := range f.Dependencies {
+			if d.Check == nil {
+				t.Errorf("%s: got no check of %s", f.Name, d.Name)
+			}
 		}
 	}
 }
@@ -260,12 +285,12 @@ func TestAFlagNamesTheFileBeforeTheEnvironment(t *testing.T) {
 }
 
 func TestNothingSecretIsShown(t *testing.T) {
-	c, err := load(t, "token_file: /run/secrets/token\nfunctions: {u: {url: 'http://me:hush@h/p?code=hush', types: [a]}}\n")
+	c, err := load(t, "token_file: /run/secrets/token\nfunctions: {u: {url: 'http://me:hush@h/p?code=hush', types: [a], dependencies: [{name: d, url: 'http://me:hush@d/?t=hush'}]}}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := fmt.Sprint(c.Resolved())
-	if strings.Contains(all, "hush") || !strings.Contains(all, "http://me:xxxxx@h/p?…") || !strings.Contains(all, "/run/secrets/token") {
+	if strings.Contains(all, "hush") || !strings.Contains(all, "d http://me:xxxxx@d/?…") || !strings.Contains(all, "http://me:xxxxx@h/p?…") || !strings.Contains(all, "/run/secrets/token") {
 		t.Errorf("got %s, want no password and no query", all)
 	}
 }

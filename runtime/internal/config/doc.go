@@ -5,8 +5,8 @@
 //
 // Developers set meaning in Go, operators tune numbers. The file has the
 // settings of the node and, under functions, numbers for functions that are
-// compiled in (retry, rules, breaker, timeout, concurrency, hold_limit, and who
-// owns it) or
+// compiled in (retry, rules, breaker, rate, window, timeout, concurrency, hold_limit,
+// and who owns it) or
 // whole functions that live behind a URL. What a compiled-in function means
 // (its types, its order, what parking does) cannot be set from outside: a file
 // that changes the order of events behind its developer's back would be a bug

@@ -35,7 +35,10 @@ type list struct {
 // functionMap is the rule of the section functions: a name, and what is said of it.
 type functionMap struct{ section }
 
-const maxAttempts, maxConcurrency, maxDepth = 1000, 1024, 1_000_000_000
+const (
+	maxAttempts, maxConcurrency, maxDepth = 1000, 1024, 1_000_000_000
+	minRate, maxRate                      = 0.0001, 100_000
+)
 
 var (
 	functionName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
@@ -43,6 +46,8 @@ var (
 	errorText    = text{"a part of an error's text, on one line", regexp.MustCompile(`^[^\x00-\x1f\x7f-\x9f]+$`)}
 	oneURL       = text{"an absolute http or https URL", regexp.MustCompile(`^https?://[^\s/?#]+\S*$`)}
 	oneKey       = text{"partitionkey, subject, source, unordered or extension:NAME", regexp.MustCompile(`^(partitionkey|subject|source|unordered|extension:[a-z0-9]+)$`)}
+	oneName      = text{"a letter a to z, then letters, digits and hyphens, at most 63 characters", functionName}
+	oneCron      = text{"minute, hour, day, month and day of the week, as in 0 2 * * *, with CRON_TZ=Europe/Berlin before it where it is not meant in UTC", regexp.MustCompile(`^(CRON_TZ=\S+ +)?\S+( +\S+){4}$`)}
 	oneType      = text{"an event type, as in com.insurer.claim.*", regexp.MustCompile(`^\S+$`)}
 )
 
@@ -57,9 +62,12 @@ func functionFields() []field {
 		{name: "start", meaning: true, rule: words{"now", "beginning"}, doc: "where it begins when it is hosted for the first time"},
 		{name: "version", meaning: true, rule: oneLine, doc: "version of the handler, recorded with every failed attempt"},
 		{name: "schema_file", meaning: true, rule: onePath, doc: "file with the JSON Schema of the data; what does not satisfy it is refused"},
+		{name: "dependencies", meaning: true, rule: list{dependencySection(), 1}, doc: "what it cannot work without; while one is away no attempt begins"},
 		{name: "retry", rule: retrySection(), doc: "how often and how soon an event is attempted again"},
 		{name: "rules", rule: list{ruleSection(), 1}, doc: "what failures of one kind are; asked before those in Go, and the first one that matches decides"},
 		{name: "breaker", rule: breakerSection(), doc: "when the function is suspended because a resource is away"},
+		{name: "rate", rule: rate{minRate, maxRate}, doc: "attempts that may begin within a second; 0 is no such limit"},
+		{name: "window", rule: windowSection(), doc: "when attempts may begin; always where it is left out"},
 		{name: "timeout", rule: duration{positive: true}, doc: "longest time of one attempt"},
 		{name: "concurrency", rule: integer{1, maxConcurrency}, doc: "attempts that may run at once"},
 		{name: "hold_limit", rule: holdLimitSection(), doc: "when holding raises an alarm"},
@@ -118,6 +126,30 @@ func breakerSection() section {
 		{name: "longest_probe", rule: duration{positive: true}, doc: "longest wait between two probes"},
 		{name: "probes", rule: integer{1, maxAttempts}, doc: "probes that may fail before a person must resume the function"},
 	}}
+}
+
+func windowSection() section {
+	return section{
+		fields: []field{
+			{name: "cron", rule: oneCron, doc: "when a window opens: minute, hour, day, month and day of the week, in UTC unless CRON_TZ=… stands before them"},
+			{name: "length", rule: duration{positive: true}, doc: "how long it is open at most; it is over earlier when all is worked off that was there when it opened"},
+		},
+		require: [][]string{{"cron", "length"}},
+		hint:    "write cron and length",
+	}
+}
+
+func dependencySection() section {
+	return section{
+		fields: []field{
+			{name: "name", rule: oneName, doc: "what people see"},
+			{name: "url", rule: oneURL, doc: "it is there if a GET is answered with a status below 500"},
+			{name: "every", rule: duration{positive: true}, doc: "time between two checks; 5s where it is left out"},
+			{name: "timeout", rule: duration{positive: true}, doc: "longest time of one check; 3s where it is left out"},
+		},
+		require: [][]string{{"name", "url"}},
+		hint:    "write name and url",
+	}
 }
 
 func holdLimitSection() section {

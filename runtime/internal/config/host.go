@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"slices"
@@ -46,6 +47,7 @@ func (c *Config) host(handler func(url string) functions.Handler) Problems {
 				continue // a handler cannot be made of it
 			}
 			mean(fn, said)
+			problems = append(problems, c.depend(fn, said)...)
 			if schema, ok := said.of["schema_file"].data.(string); ok {
 				var err error
 				if fn.Schema, err = os.ReadFile(schema); err != nil {
@@ -107,6 +109,12 @@ func tune(f *functions.Function, said mapping) {
 	set(&f.Breaker.Probe, breaker, "probe")
 	set(&f.Breaker.LongestProbe, breaker, "longest_probe")
 	set(&f.Breaker.Probes, breaker, "probes")
+	set(&f.Rate, said, "rate")
+	if window, ok := said.of["window"].data.(mapping); ok {
+		var length time.Duration
+		set(&length, window, "length")
+		f.Window = functions.Window(window.of["cron"].text, length)
+	}
 	set(&f.Timeout, said, "timeout")
 	set(&f.Concurrency, said, "concurrency")
 	limit, _ := said.of["hold_limit"].data.(mapping)
@@ -129,6 +137,23 @@ func mean(f *functions.Function, said mapping) {
 	if said.of["start"].text == functions.FromBeginning.String() {
 		f.Start = functions.FromBeginning
 	}
+}
+
+// depend sets what a function without code depends on.
+func (c *Config) depend(f *functions.Function, said mapping) Problems {
+	var problems Problems
+	for i, d := range all[mapping](said, "dependencies") {
+		where := d.of["url"].text
+		if text := urlProblem(where); text != "" {
+			problems = append(problems, c.problem(f.Name, fmt.Sprintf("dependencies[%d].url", i), faultf("write "+string(oneURL.want), "%s", text)))
+			continue // a check cannot be made of it
+		}
+		dependency := functions.Dependency{Name: d.of["name"].text, Check: functions.HTTPCheck(where)}
+		set(&dependency.Every, d, "every")
+		set(&dependency.Timeout, d, "timeout")
+		f.Dependencies = append(f.Dependencies, dependency)
+	}
+	return problems
 }
 
 // orderBy keeps a rule that ParseKey refuses as it is, so that Validate says

@@ -231,6 +231,10 @@ func (i integer) read(r *reader, path string, n ast.Node) (value, bool) {
 func (s share) read(r *reader, path string, n ast.Node) (value, bool) {
 	return readScalar(s, r, path, n)
 }
+
+func (s rate) read(r *reader, path string, n ast.Node) (value, bool) {
+	return readScalar(s, r, path, n)
+}
 func (y yesNo) read(r *reader, path string, n ast.Node) (value, bool) {
 	return readScalar(y, r, path, n)
 }

@@ -166,6 +166,24 @@ func (r share) schema() map[string]any {
 	return map[string]any{"type": "number", "minimum": 0, "maximum": 1}
 }
 
+// rate is how many there may be in a second: 0 for any number, or from least to
+// most.
+type rate struct{ least, most float64 }
+
+func (rate) kind() string { return "number" }
+
+func (r rate) parse(s string) (any, fault) {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(n == 0 || n >= r.least && n <= r.most) {
+		return nil, faultf(fmt.Sprintf("write a number from %g to %g, or 0 for no limit", r.least, r.most), "%s is out of range", s)
+	}
+	return n, fault{}
+}
+
+func (r rate) schema() map[string]any {
+	return map[string]any{"type": "number", "anyOf": []any{map[string]any{"const": 0}, map[string]any{"minimum": r.least, "maximum": r.most}}}
+}
+
 // yesNo is true or false.
 type yesNo struct{}
 

@@ -49,7 +49,7 @@ func someValue(t *rapid.T, depth int) any {
 	word := rapid.SampledFrom([]any{
 		"30s", "1m30s", "1.5h", "0s", "0h0m", "99999h", "100000h", "1500ms", "-1s", "1d", "", "off", "always", "interval", "debug", "text", "json",
 		"127.0.0.1:4280", ":0", "[::1]:80", "localhost:65535", "localhost:65536", "localhost", "a b:1", "http://h", "https://h/p?q", "ftp://h", "http://",
-		"partitionkey", "subject", "extension:x", "extension:", "hold", "continue", "now", "beginning", "a.b", "a\tb", "two words",
+		"partitionkey", "subject", "extension:x", "extension:", "hold", "continue", "now", "beginning", "a.b", "a\tb", "two words", "0 2 * * *", "CRON_TZ=UTC 0 2 * * *", "0 2 * *", 0.0001, 0.00001, 100000, 100001,
 		true, false, nil, 0, 1, 12, 1000, 1024, 1025, -1, 0.5, 1.0, 1.5, 1e9, 2e9,
 	})
 	if depth == 0 || rapid.IntRange(0, 2).Draw(t, "scalar") > 0 {
@@ -68,7 +68,7 @@ func someValue(t *rapid.T, depth int) any {
 func someMapping(t *rapid.T, depth int) map[string]any {
 	m := map[string]any{}
 	for range rapid.IntRange(0, 3).Draw(t, "keys") {
-		m[rapid.SampledFrom([]string{"attempts", "backoff", "first", "longest", "delays", "jitter", "age", "depth", "url", "types", "text", "class", "inflow", "off", "probe", "x"}).Draw(t, "key")] = someValue(t, depth)
+		m[rapid.SampledFrom([]string{"attempts", "backoff", "first", "longest", "delays", "jitter", "age", "depth", "url", "types", "text", "class", "inflow", "off", "probe", "name", "every", "cron", "length", "x"}).Draw(t, "key")] = someValue(t, depth)
 	}
 	return m
 }
@@ -83,6 +83,8 @@ func soundValue(t *rapid.T, r rule) any {
 		return pick("1s", "30s", "1m30s", "99999h")
 	case integer:
 		return pick(r.least, r.most, 1)
+	case rate:
+		return pick(0, r.least, r.most, 12.5)
 	case share:
 		if r.positive {
 			return pick(0.01, 0.5, 1)
@@ -116,7 +118,7 @@ func soundValue(t *rapid.T, r rule) any {
 		}
 		return map[string]any{rapid.SampledFrom([]string{"f", "audit", "x-1"}).Draw(t, "name"): f}
 	case text:
-		for _, s := range []string{"http://h", "subject", "127.0.0.1:4280", "a.b"} {
+		for _, s := range []string{"http://h", "subject", "127.0.0.1:4280", "0 2 * * *", "a.b"} {
 			if r.pattern.MatchString(s) {
 				return s
 			}

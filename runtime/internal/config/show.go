@@ -38,6 +38,9 @@ func shownFields() []shown {
 		{"breaker.probe", func(f fn) string { return f.Breaker.Probe.String() }, func(f fn) bool { return f.Breaker.Probe == 0 }},
 		{"breaker.longest_probe", func(f fn) string { return f.Breaker.LongestProbe.String() }, func(f fn) bool { return f.Breaker.LongestProbe == 0 }},
 		{"breaker.probes", func(f fn) string { return strconv.Itoa(f.Breaker.Probes) }, func(f fn) bool { return f.Breaker.Probes == 0 }},
+		{"dependencies", dependencies, func(f fn) bool { return len(f.Dependencies) == 0 }},
+		{"rate", func(f fn) string { return strconv.FormatFloat(f.Rate, 'g', -1, 64) }, func(f fn) bool { return f.Rate == 0 }},
+		{"window", func(f fn) string { return f.Window.String() }, func(f fn) bool { return f.Window.Always() }},
 		{"timeout", func(f fn) string { return f.Timeout.String() }, func(f fn) bool { return f.Timeout == 0 }},
 		{"concurrency", func(f fn) string { return strconv.Itoa(f.Concurrency) }, func(f fn) bool { return f.Concurrency == 0 }},
 		{"hold_limit.age", func(f fn) string { return f.HoldLimit.Age.String() }, func(f fn) bool { return f.HoldLimit.Age == 0 }},
@@ -66,6 +69,9 @@ func (c *Config) Resolved() []Resolved {
 		for _, s := range shownFields() {
 			r := Resolved{Key: name + s.key, Value: s.text(full), Origin: FromCode}
 			if has(said, s.key) {
+				if m, _ := said.data.(mapping); s.key == "dependencies" {
+					r.Value = saidDependencies(m)
+				}
 				r.Origin, r.Where = FromFile, fmt.Sprintf("%s:%d", c.File, find(said, s.key, position{}).line)
 			} else if raw.Name == "" || s.unset(raw) {
 				r.Origin = FromDefault
@@ -93,6 +99,25 @@ func (c *Config) rules(f functions.Function, said value) []Resolved {
 		out = append(out, r)
 	}
 	return out
+}
+
+// dependencies are the names of what a function depends on: of what code
+// declares, the check is code.
+func dependencies(f functions.Function) string {
+	names := make([]string, len(f.Dependencies))
+	for i, d := range f.Dependencies {
+		names[i] = d.Name
+	}
+	return strings.Join(names, " ")
+}
+
+// saidDependencies has the URL with each name.
+func saidDependencies(said mapping) string {
+	var each []string
+	for _, d := range all[mapping](said, "dependencies") {
+		each = append(each, d.of["name"].text+" "+withoutSecrets(d.of["url"].text))
+	}
+	return strings.Join(each, ", ")
 }
 
 // has says whether the path stands in v.
