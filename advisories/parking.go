@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/streams"
 )
@@ -25,12 +27,38 @@ func ParkedRecord(ref streams.Ref, r Report) streams.Record {
 	}
 }
 
+// Why is what the audit says about the failure of a dead letter beyond its cause. The audit is kept long after the event has been decided about, so
+// that nothing of the event's data may stand in it: Text leaves out what an error quotes.
+type Why struct {
+	Source string // of the event, "" if it cannot be read
+	Text   string // of the error, without what differs from event to event
+	Group  string // id of all failures of the function that are alike
+}
+
+// maxSource bounds the source in an audit entry, in bytes.
+const maxSource = 1 << 10
+
 // ParkedAudit is the audit entry of a dead letter.
-func ParkedAudit(ref streams.Ref, r Report) streams.AuditEntry {
+func ParkedAudit(ref streams.Ref, r Report, why Why) streams.AuditEntry {
+	detail := map[string]string{"class": r.Class, "trace_id": r.TraceID}
+	for name, text := range map[string]string{"source": (&Report{}).cut(why.Source, maxSource), "why": why.Text, "group": why.Group} {
+		if text != "" {
+			detail[name] = text
+		}
+	}
 	return streams.AuditEntry{
 		Action: "parked", Function: ref.Function, Sequence: ref.Sequence, Cycle: r.Cycle, By: r.ParkedBy, At: r.ParkedAt,
-		Reason: string(r.Cause), Detail: map[string]string{"class": r.Class, "trace_id": r.TraceID},
+		Reason: string(r.Cause), Detail: detail,
 	}
+}
+
+// SourceOf is the source of an event that is stored with these headers and data, "" for what is no event.
+func SourceOf(header nats.Header, data []byte) string {
+	a, err := streams.ReadAttributes(header, data)
+	if err != nil {
+		return ""
+	}
+	return a.Source()
 }
 
 // Orphans parks and discards for functions that are declared but not hosted: nobody else writes their streams then.
@@ -38,6 +66,8 @@ type Orphans struct {
 	Store *streams.Store
 	// Hosted reports whether a function has an owner in this process.
 	Hosted func(function string) bool
+	// Explain leaves of an error's text what is common to all of its kind, and gives the id of that; nil = no error is told.
+	Explain func(class, text string) (common, group string)
 }
 
 // Exhausted handles an advisory for a function that nobody hosts. What the records call exhausted is parked; everything else
@@ -83,8 +113,10 @@ func (o *Orphans) Exhausted(ctx context.Context, function string, sequence uint6
 // that stands already, so that records and audit do not tell it twice.
 func (o *Orphans) park(ctx context.Context, ref streams.Ref, m streams.Message, copied streams.Copy, r Report) error {
 	r.Stream = copied.Source
+	why := Why{Source: SourceOf(copied.Header, copied.Data)}
 	if source, err := o.Store.Get(ctx, copied.Source, ref.Sequence); err == nil {
 		r.Subject, r.StoredAt = source.Subject, source.Time
+		why.Source = SourceOf(source.Header, source.Data)
 	}
 	placed, err := o.Store.Place(ctx, streams.InDeadLetters, ref, Letter(copied, r))
 	if err != nil {
@@ -102,7 +134,10 @@ func (o *Orphans) park(ctx context.Context, ref streams.Ref, m streams.Message, 
 	if err := o.Store.Append(ctx, ParkedRecord(ref, r)); err != nil {
 		return err
 	}
-	if err := o.Store.Audit(ctx, ParkedAudit(ref, r)); err != nil {
+	if o.Explain != nil {
+		why.Text, why.Group = o.Explain(r.Class, r.Error)
+	}
+	if err := o.Store.Audit(ctx, ParkedAudit(ref, r, why)); err != nil {
 		return err
 	}
 	return o.Store.Delete(ctx, m.Stream, m.Sequence)

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -209,4 +211,29 @@ func TestADiscardOfWhatIsNoLongerThereIsRefused(t *testing.T) {
 	must(t, (&Orphans{Store: s, Hosted: nobody}).Decisions(t.Context()))
 	wantStanding(t, s, map[string]int{})
 	wantKinds(t, s, ref, nil, []string{"siding.refused f/1"})
+}
+
+// The audit is read by who tells people, and outlives the dead letter.
+func TestTheAuditOfAnOrphansDeadLetterSaysFromWhomAndWhy(t *testing.T) {
+	s := openStore(t)
+	ref, c := store1(t, s)
+	must(t, s.Declare(t.Context(), streams.Declared{Name: "f", Attempts: 1}))
+	must(t, s.Append(t.Context(), streams.Record{
+		Function: "f", Sequence: 1, Kind: streams.RecordAttempt, Attempt: 1, Charged: true, Class: "transient", Error: "the error", Ended: base,
+	}))
+	placed, err := s.Place(t.Context(), streams.InRetry, ref, c)
+	must(t, err)
+	o := &Orphans{Store: s, Hosted: nobody, Explain: func(class, text string) (string, string) { return "common to " + text, class + "-id" }}
+	if verdict, err := o.Exhausted(t.Context(), "f", placed.Sequence); verdict != Park || err != nil {
+		t.Fatalf("got %s, %v", verdict, err)
+	}
+	m, err := s.Last(t.Context(), streams.AuditStream, streams.AuditSubject("f"))
+	must(t, err)
+	event, err := s.Get(t.Context(), streams.EventsStream, 1)
+	must(t, err)
+	source := SourceOf(event.Header, event.Data)
+	want := map[string]string{"class": "transient", "trace_id": "", "source": source, "why": "common to the error", "group": "transient-id"}
+	if diff := cmp.Diff(want, streams.ReadAudit(m).Detail); diff != "" || source == "" {
+		t.Errorf("source %q, detail (-want +got):\n%s", source, diff)
+	}
 }

@@ -21,6 +21,7 @@ func TestServeHasTheDefaultsOfARuntime(t *testing.T) {
 	for name, got := range map[string][2]time.Duration{
 		"grace":    {c.Node.Grace, r.timing.grace},
 		"ack_wait": {c.Node.AckWait, streams.DefaultAckWait},
+		"interval": {c.Node.NotifyInterval, defaultDigestInterval},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: got %s served and %s embedded, want the same", name, got[0], got[1])

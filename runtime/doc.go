@@ -84,6 +84,31 @@
 // A delivery that is lost between the server and the owner would let the floor pass an event that nobody has seen. Consumer
 // sequences are contiguous, so a gap is noticed, and the consumer is reset.
 //
+// # Telling someone
+//
+// The audit has an entry for everything that happens to an event or a function, whoever did it. The notifier (notify.go) reads it from where it has been
+// told to, and stores what people are to be told in SIDING_OPS, as CloudEvents on siding.ops.<function> and siding.ops._node.digest. It stands beside
+// the owners, who know nothing of it, and so holds no event up; functions that are not hosted are told of as well.
+//
+//	siding.suspended, siding.resumed, siding.gave-up, siding.stuck    at once, one for each entry
+//	siding.digest                                                     what was parked: an interval (1 h) after the first of it, one line a group
+//
+// A group is a function and a fingerprint: the class and the text of the error without numbers, ids and quoted parts (package digest). That text is all that
+// the audit and a notice have of an error; data of events is in neither. What was parked and has been decided about before the digest is
+// made counts, and the digest says how many still are parked. Where nothing was parked there is silence.
+//
+// How far has been told is in the notices themselves: each has the sequence of its audit entry, a digest that of the newest one it is about, and ids follow
+// from these alone. A start reads the newest notices and goes on behind them. Between two digests nothing but counts is in memory, for 100 groups
+// at most; a process that dies reads the entries again. What is beyond is a position that is saved once an interval when nothing was parked, so that a
+// start need not read a year. Whatever dies where: every notice stands in SIDING_OPS once, and two digests are an interval apart. When a node is
+// started for the first time, what its audit had before is not told.
+//
+// The webhook (webhook.go) is a durable consumer of SIDING_OPS: it posts one notice after the other as structured CloudEvents, signed as Standard
+// Webhooks say, and acknowledges with the receiver's 2xx. Everything else is a failure: it posts again after 1 s, 2 s … 5 min, or later where Retry-After
+// asks for it, 5 min at most. No redirect is followed. A notice that is not taken for a day is dropped, with an error in the log, for the sake of those
+// behind it; 410 ends the webhook until the process starts again. After a kill, what was taken in its last 100 ms is posted again, with the
+// same webhook-id.
+//
 // # Concurrency
 //
 // A Runtime is made by New and run once by Run, which blocks. Everything it starts has ended when it returns, except handlers that do not

@@ -153,7 +153,7 @@ func TestDependencyGoesAwayInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var contracts away
-		fn := functions.Function{Dependencies: contracts.on(), Concurrency: 5, Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(30 * time.Second)}}
+		fn := functions.Function{Breaker: functions.Breaker{Off: true}, Dependencies: contracts.on(), Concurrency: 5, Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(30 * time.Second)}}
 		l := w.start(testTiming(), []functions.Function{w.function(fn, forever, func(_ context.Context, id string, a functions.Attempt) error {
 			time.Sleep(time.Second)
 			if id[1:] == "1" && a.Number == 1 {

@@ -50,7 +50,7 @@ func newHost(store *streams.Store, fns []functions.Function, s services) *host {
 		}
 		return nil
 	}
-	h.orphans = &advisories.Orphans{Store: store, Hosted: func(name string) bool { return h.owner(name) != nil }}
+	h.orphans = &advisories.Orphans{Store: store, Hosted: func(name string) bool { return h.owner(name) != nil }, Explain: explain}
 	h.reader = &advisories.Reader{
 		Store: store, Orphans: h.orphans, Log: s.log, Route: h.route, Wait: s.timing.pulling.expires,
 		Count: func(kind advisories.Kind, verdict string) {

@@ -45,9 +45,15 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	if err != nil {
 		return err
 	}
+	notify := Notify{Interval: o.Interval, Webhook: o.Webhook}
+	if o.Webhook != "" {
+		if notify.Secret, err = ParseWebhookSecret(o.Secret); err != nil {
+			return err
+		}
+	}
 	r, err := New(Config{
 		DataDir: o.DataDir, HTTP: o.HTTP, NATS: o.NATS, Sync: sync, Tokens: o.Tokens, TLS: o.TLS, Insecure: o.Insecure, Logger: log,
-		Grace: o.Grace, AckWait: o.AckWait, Chaos: o.Chaos,
+		Grace: o.Grace, AckWait: o.AckWait, Chaos: o.Chaos, Notify: notify,
 	}, o.Functions...)
 	if err != nil {
 		return err

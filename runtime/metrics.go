@@ -22,9 +22,9 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 
-	accepted, decisions, advisories, storeErrors *prometheus.CounterVec
-	sweeps, spansDropped                         prometheus.Counter
-	dependencies                                 *prometheus.GaugeVec
+	accepted, decisions, advisories, storeErrors, noticesTold *prometheus.CounterVec
+	sweeps, spansDropped, webhookFailures, webhookDropped     prometheus.Counter
+	dependencies                                              *prometheus.GaugeVec
 
 	functions map[string]*functionMetrics // never written after newMetrics
 }
@@ -85,6 +85,12 @@ func newMetrics(names ...string) *metrics {
 	m.storeErrors = counter("siding_store_errors_total", "Operations of the store that failed.", "op")
 	m.sweeps = counter("siding_sweeps_total", "Sweeps for work that lost its trigger.").WithLabelValues()
 	m.spansDropped = counter("siding_spans_dropped_total", "Spans that never reached the collector.").WithLabelValues()
+	m.noticesTold = counter("siding_notices_total", "Notices that were stored for people, by kind.", "kind")
+	m.webhookFailures = counter("siding_webhook_failures_total", "Posts of a notice to the webhook that failed.").WithLabelValues()
+	m.webhookDropped = counter("siding_webhook_dropped_total", "Notices that the webhook did not take within a day, and was not told.").WithLabelValues()
+	for _, kind := range noticeKinds() { // a series that begins with its first notice shows no increase
+		m.noticesTold.WithLabelValues(kind)
+	}
 	attempts := counter("siding_attempts_total", "Attempts that ended, by outcome and class of failure.", "function", "outcome", "class")
 	parkings := counter("siding_parked_total", "Events that became dead letters, by cause and by who parked them.", "function", "cause", "by")
 	holds := counter("siding_held_total", "Events that were held.", "function")
@@ -274,3 +280,8 @@ func (m *metrics) storeError(op string) {
 // spansLost counts spans that never reached the collector; it is what
 // newTracerProvider reports to.
 func (m *metrics) spansLost(spans int, _ error) { m.spansDropped.Add(float64(spans)) }
+
+// told counts a notice that was stored.
+func (m *metrics) told(kind string) {
+	m.noticesTold.WithLabelValues(closedLabel(kind, noticeKinds()...)).Inc()
+}

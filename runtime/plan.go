@@ -113,7 +113,7 @@ func planPark(it *item, c streams.Copy, r advisories.Report) []step {
 	return append([]step{
 		{kind: stepPlace, place: streams.InDeadLetters, copy: advisories.Letter(c, r)},
 		{kind: stepRecord, record: advisories.ParkedRecord(it.ref, r)},
-		{kind: stepAudit, audit: advisories.ParkedAudit(it.ref, r)},
+		{kind: stepAudit, audit: advisories.ParkedAudit(it.ref, r, whyParked(c, r))},
 	}, settle(it)...)
 }
 

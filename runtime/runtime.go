@@ -39,6 +39,8 @@ type Config struct {
 	Chaos chaos.Plan
 	// Insecure allows open access from other machines: without it, listening beyond loopback without tokens is refused.
 	Insecure bool
+	// Notify says who is told of what parks and of what stops, and how often.
+	Notify Notify
 }
 
 // Runtime is a node that hosts functions. Make one with New and run it with Run, once.
@@ -56,6 +58,7 @@ type Runtime struct {
 	address atomic.Value         // string: where the HTTP API listens
 	clients atomic.Value         // string: where NATS clients may connect
 	backing atomic.Bool          // a backup is being taken
+	webhook *webhook             // nil = none
 }
 
 // New checks the functions and returns a node that hosts them. It touches nothing yet. The error joins everything that is wrong
@@ -73,6 +76,9 @@ func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
 		return nil, err
 	}
 	if err := cfg.checkAccess(); err != nil {
+		return nil, err
+	}
+	if err := cfg.Notify.check(); err != nil {
 		return nil, err
 	}
 	for _, source := range cfg.Streams {
@@ -94,6 +100,7 @@ func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
 		r.timing.grace = cfg.Grace
 	}
 	r.counted = newMetrics(names(all)...)
+	r.webhook = newWebhook(cfg.Notify, webhookTransport(), r.log, r.counted, r.timing.pulling)
 	return r, nil
 }
 
@@ -202,9 +209,18 @@ func (r *Runtime) session(ctx context.Context, node *streams.Node, first bool) e
 	if err := store.EnsureSources(ctx, r.cfg.Streams); err != nil {
 		return err
 	}
+	if _, err := beginTelling(ctx, store); err != nil {
+		return err
+	}
+	if r.webhook != nil { // it gets what is told from now on
+		if _, err := store.NoticeConsumer(ctx); err != nil {
+			return err
+		}
+	}
 	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing, hung: r.hung, checks: r.checks})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.run(ctx) })
+	g.Go(func() error { return h.notify(ctx, r.cfg.Notify.Interval, r.webhook) })
 	g.Go(func() error {
 		select {
 		case <-h.started:

@@ -69,7 +69,7 @@ func guestPermissions(publish, consumers []string) *server.Permissions {
 			"$JS.API.CONSUMER.CREATE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".>",
 			"$JS.API.CONSUMER.MSG.NEXT."+stream+".*")
 	}
-	for _, consumer := range consumers {
+	for _, consumer := range append([]string{WebhookConsumer}, consumers...) {
 		deny = append(deny,
 			"$JS.API.CONSUMER.CREATE.*."+consumer, "$JS.API.CONSUMER.CREATE.*."+consumer+".>",
 			"$JS.API.CONSUMER.MSG.NEXT.*."+consumer)

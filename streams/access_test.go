@@ -95,7 +95,7 @@ func TestAGuestMayPublishEventsAndBrowseAndNothingElse(t *testing.T) {
 		"direct get":                {append(of(server.JSDirectMsgGetT, "EVENTS"), fmt.Sprintf(server.JSDirectGetLastBySubjectT, "EVENTS", "events.x")), true},
 		"consumer create":           {append(of(server.JSApiConsumerCreateT, "EVENTS"), fmt.Sprintf(server.JSApiConsumerCreateExT, "EVENTS", "mine", "events.x")), true},
 		"consumer create, durable":  {of(server.JSApiDurableCreateT, "EVENTS", "mine"), false},
-		"consumer create, ours":     {append(of(server.JSApiConsumerCreateExT, "EVENTS", "f", "events.x"), "$JS.API.CONSUMER.CREATE.EVENTS.f"), false},
+		"consumer create, ours":     {append(of(server.JSApiConsumerCreateExT, "EVENTS", "f", "events.x"), "$JS.API.CONSUMER.CREATE.EVENTS.f", "$JS.API.CONSUMER.CREATE.SIDING_OPS.siding-webhook.siding.ops.>"), false},
 		"consumer create, queues":   {[]string{"$JS.API.CONSUMER.CREATE.SIDING_RETRY", "$JS.API.CONSUMER.CREATE.SIDING_RETRY.mine", "$JS.API.CONSUMER.CREATE.SIDING_DECISIONS.mine", "$JS.API.CONSUMER.CREATE.SIDING_ADVISORIES.mine.x"}, false},
 		"consumer names":            {of(server.JSApiConsumersT, "EVENTS"), true},
 		"consumer list":             {of(server.JSApiConsumerListT, "EVENTS"), true},
@@ -105,7 +105,7 @@ func TestAGuestMayPublishEventsAndBrowseAndNothingElse(t *testing.T) {
 		"consumer reset":            {of(server.JSApiConsumerResetT, "EVENTS", "f"), false},
 		"consumer unpin":            {of(server.JSApiConsumerUnpinT, "EVENTS", "f"), false},
 		"consumer next, mine":       {of(server.JSApiRequestNextT, "EVENTS", "mine"), true},
-		"consumer next, ours":       {append(of(server.JSApiRequestNextT, "EVENTS", "f"), "$JS.API.CONSUMER.MSG.NEXT.SIDING_RETRY.f", "$JS.API.CONSUMER.MSG.NEXT.SIDING_ADVISORIES.siding"), false},
+		"consumer next, ours":       {append(of(server.JSApiRequestNextT, "EVENTS", "f"), "$JS.API.CONSUMER.MSG.NEXT.SIDING_RETRY.f", "$JS.API.CONSUMER.MSG.NEXT.SIDING_ADVISORIES.siding", "$JS.API.CONSUMER.MSG.NEXT.SIDING_OPS.siding-webhook"), false},
 		"consumer step down":        {of(server.JSApiConsumerLeaderStepDownT, "EVENTS", "f"), false},
 		"consumer remove peer":      {of(server.JSApiConsumerRemovePeerT, "EVENTS", "f"), false},
 		"consumer evacuate peer":    {of(server.JSApiConsumerEvacuatePeerT, "EVENTS", "f"), false},
@@ -113,7 +113,7 @@ func TestAGuestMayPublishEventsAndBrowseAndNothingElse(t *testing.T) {
 		"account":                   {[]string{"$JS.API.ACCOUNT.PURGE.$G", "$JS.API.ACCOUNT.STREAM.MOVE.$G.EVENTS"}, false},
 		"acknowledgement of ours":   {[]string{"$JS.ACK.EVENTS.f.1.1.1.1.1", "$JS.ACK.SIDING_RETRY.f.1.1.1.1.1", "$JS.ACK._._.EVENTS.f.1.1.1.1.1"}, false},
 		"another domain's API":      {[]string{"$JS.hub.API.STREAM.DELETE.EVENTS"}, false},
-		"our subjects":              {[]string{"siding.retry.f._.1", "siding.held.f.k.1", "siding.dlq.f.k.1", "siding.decision.f.k.1", "siding.attempt.f.1", "siding.audit.f", "siding"}, false},
+		"our subjects":              {[]string{"siding.retry.f._.1", "siding.held.f.k.1", "siding.dlq.f.k.1", "siding.decision.f.k.1", "siding.attempt.f.1", "siding.audit.f", "siding.ops.f", "siding.ops._node.digest", "siding"}, false},
 		"advisories":                {[]string{"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.SIDING_RETRY.f", "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.SIDING_RETRY.f", "$JS.EVENT.METRIC.x"}, false},
 		"buckets":                   {[]string{"$KV.SIDING_FUNCTIONS.f", "$KV.OTHER.x", "$O.x"}, false},
 		"the system":                {[]string{"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.$G.JSZ", "$SYS.ACCOUNT.x"}, false},
@@ -132,7 +132,7 @@ func TestAGuestMayPublishEventsAndBrowseAndNothingElse(t *testing.T) {
 		}
 	}
 	for subject, allowed := range map[string]bool{
-		"events.>": true, "siding.>": true, "siding.dlq.f.>": true, "orders.>": true, "$JS.EVENT.ADVISORY.>": true, "_INBOX.>": true, ">": true,
+		"events.>": true, "siding.>": true, "siding.dlq.f.>": true, "siding.ops.>": true, "orders.>": true, "$JS.EVENT.ADVISORY.>": true, "_INBOX.>": true, ">": true,
 		"$JS.API.>": false, "$JS.API.STREAM.CREATE.*": false, "$JS.ACK.>": false, "$SYS.>": false, "_SIDING.>": false, "_SIDING.*.*": false,
 	} {
 		sub, err := g.SubscribeSync(subject)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -127,7 +128,7 @@ func (s *Store) DeclaredNames(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", FunctionsBucket, err)
 	}
-	return keys, nil
+	return slices.DeleteFunc(keys, func(key string) bool { return !FunctionName(key) }), nil
 }
 
 // Source describes the stream that a function reads.

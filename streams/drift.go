@@ -23,7 +23,7 @@ type Drift struct {
 type StreamUse struct {
 	Name     string
 	Bytes    uint64
-	MaxBytes int64 // 0 = no limit of its own
+	MaxBytes int64 // from which on it takes no more; 0 = no limit of its own, or one beyond which the oldest goes
 	Last     time.Time
 }
 
@@ -31,7 +31,11 @@ type StreamUse struct {
 func (s *Store) Uses(ctx context.Context) (uses []StreamUse, err error) {
 	lister := s.node.JetStream().ListStreams(ctx)
 	for info := range lister.Info() {
-		uses = append(uses, StreamUse{Name: info.Config.Name, Bytes: info.State.Bytes, MaxBytes: max(info.Config.MaxBytes, 0), Last: info.State.LastTime})
+		use := StreamUse{Name: info.Config.Name, Bytes: info.State.Bytes, Last: info.State.LastTime}
+		if info.Config.Discard == jetstream.DiscardNew {
+			use.MaxBytes = max(info.Config.MaxBytes, 0)
+		}
+		uses = append(uses, use)
 	}
 	if err := lister.Err(); err != nil {
 		return nil, fmt.Errorf("list of streams: %w", err)

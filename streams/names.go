@@ -15,15 +15,20 @@ const (
 	AdvisoriesStream = "SIDING_ADVISORIES"
 	AttemptsStream   = "SIDING_ATTEMPTS"
 	AuditStream      = "SIDING_AUDIT"
+	OpsStream        = "SIDING_OPS"
 	FunctionsBucket  = "SIDING_FUNCTIONS"
 
 	eventsPrefix  = "events."
 	attemptPrefix = "siding.attempt."
 	auditPrefix   = "siding.audit."
+	opsPrefix     = "siding.ops."
 	dlqPrefix     = "DLQ_"
 
 	// AdvisoriesConsumer is the one durable consumer of AdvisoriesStream.
 	AdvisoriesConsumer = "siding"
+
+	// WebhookConsumer is the durable consumer of OpsStream that remembers what the webhook has been told.
+	WebhookConsumer = "siding-webhook"
 )
 
 // The subjects of the two advisories that Siding captures. They are the literal prefixes: `$JS.EVENT.>` would also store
@@ -153,3 +158,17 @@ func ParseAttemptSubject(subject string) (function string, sequence uint64, ok b
 
 // AuditSubject returns the subject of a function's audit events.
 func AuditSubject(function string) string { return auditPrefix + function }
+
+// The subjects of notices: one for each function, and one for what is told about all functions of the node at once.
+const (
+	opsNodeSubject = opsPrefix + "_node.digest"
+	opsOfFunctions = opsPrefix + "*"
+)
+
+// OpsSubject returns the subject of what is told about a function; "" is the whole node.
+func OpsSubject(function string) string {
+	if function == "" {
+		return opsNodeSubject
+	}
+	return opsPrefix + function
+}

@@ -142,7 +142,7 @@ func (n *Node) start(ctx context.Context) error {
 		err = repairStore(store, n.log)
 	}
 	if err == nil {
-		err = shrinkEvents(store, Limits{MaxStore: n.cfg.MaxStore}, n.log)
+		err = shrinkReserved(store, Limits{MaxStore: n.cfg.MaxStore}, n.log)
 	}
 	if err != nil {
 		return fmt.Errorf("directory %s: %w: %w", n.dir.path, ErrStoreStart, err)

@@ -26,6 +26,10 @@ const (
 	MaxEventHeader = 32 << 10
 
 	auditAge = 365 * 24 * time.Hour
+
+	// What is only for telling is kept for as long as somebody may have been away.
+	opsAge   = 30 * 24 * time.Hour
+	opsBytes = 64 << 20
 )
 
 // MaxEventSize is the largest event that is accepted, headers included, for a server with this maximum payload (bytes).
@@ -40,6 +44,9 @@ type Limits struct {
 // eventBytes leaves a quarter of the store to retries, dead letters and records: when EVENTS is full, what is already
 // accepted can still be parked.
 func (l Limits) eventBytes() int64 { return l.MaxStore / 4 * 3 }
+
+// opsBytes bounds what is kept of notices. A small store must not give much of itself to them.
+func (l Limits) opsBytes() int64 { return min(opsBytes, l.MaxStore/64) }
 
 // topology lists every stream that exists on a node before any consumer does. The advisory stream comes first: an advisory
 // that is published while nobody captures it is not even encoded.
@@ -71,6 +78,10 @@ func topology(l Limits) []jetstream.StreamConfig {
 		{
 			Name: AuditStream, Subjects: []string{auditPrefix + ">"}, MaxAge: auditAge,
 			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, AllowDirect: true,
+		},
+		{
+			Name: OpsStream, Subjects: []string{opsPrefix + ">"}, MaxAge: opsAge, MaxBytes: l.opsBytes(), Discard: jetstream.DiscardOld,
+			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Duplicates: DedupeWindow, AllowDirect: true,
 		},
 	}
 }

@@ -3,6 +3,7 @@ package streams_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
@@ -43,14 +44,14 @@ func TestTheStreamOfAdvisoriesIsMadeFirst(t *testing.T) {
 		t.Errorf("got %q, want %s first", order, streams.AdvisoriesStream)
 	}
 	for _, name := range []string{
-		streams.EventsStream, streams.RetryStream, streams.DecisionsStream, streams.HeldStream, streams.AttemptsStream, streams.AuditStream, "KV_" + streams.FunctionsBucket,
+		streams.EventsStream, streams.RetryStream, streams.DecisionsStream, streams.HeldStream, streams.AttemptsStream, streams.AuditStream, streams.OpsStream, "KV_" + streams.FunctionsBucket,
 	} {
 		if cfg, ok := configs[name]; !ok || cfg.Storage != jetstream.FileStorage {
 			t.Errorf("stream %s: got %v, %v, want it on disk", name, ok, cfg.Storage)
 		}
 	}
-	if len(configs) != 8 {
-		t.Errorf("got %q, want 8 streams", order)
+	if len(configs) != 9 {
+		t.Errorf("got %q, want 9 streams", order)
 	}
 }
 
@@ -66,6 +67,15 @@ func TestNothingThatIsNotFinishedIsRemovedByALimit(t *testing.T) {
 		if cfg := configs[name]; cfg.MaxMsgsPerSubject != 1 {
 			t.Errorf("stream %s: got %d messages a subject, want registers", name, cfg.MaxMsgsPerSubject)
 		}
+	}
+}
+
+// Notices are only for telling: they take no room from what has to be kept.
+func TestNoticesAreKeptForAWhileAndTheOldestGoFirst(t *testing.T) {
+	configs, _ := layout(t, openStore(t).Node())
+	cfg := configs[streams.OpsStream]
+	if cfg.Discard != jetstream.DiscardOld || cfg.MaxBytes != 16<<20 || cfg.MaxAge != 30*24*time.Hour {
+		t.Errorf("got %+v, want a 64th of the store for 30 days", cfg)
 	}
 }
 

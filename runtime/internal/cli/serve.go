@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -33,6 +34,11 @@ type ServeOptions struct {
 	// LogFormat is "text" or "json".
 	LogFormat      string
 	Grace, AckWait time.Duration
+	// Interval is the time between two digests. Webhook is the URL that notices
+	// are posted to, signed with Secret; "" is none.
+	Interval time.Duration `json:"-"`
+	Webhook  string        `json:"-"`
+	Secret   string        `json:"-"`
 	// Functions are those that are compiled in, with the numbers of the
 	// configuration, and those that it declares.
 	Functions []functions.Function `json:"-"`
@@ -72,6 +78,7 @@ func (a *app) serveOptions(c *config.Config) (ServeOptions, error) {
 	o := ServeOptions{
 		DataDir: n.DataDir, HTTP: n.HTTP, NATS: n.NATS, Sync: n.Sync, Insecure: n.Insecure, LogFormat: n.LogFormat,
 		Grace: n.Grace, AckWait: n.AckWait, Functions: c.Functions,
+		Interval: n.NotifyInterval, Webhook: n.NotifyWebhook,
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(n.LogLevel)); err != nil {
 		return o, usage("", "log_level %s: %v", n.LogLevel, err)
@@ -81,6 +88,13 @@ func (a *app) serveOptions(c *config.Config) (ServeOptions, error) {
 		if o.Tokens, err = a.readTokens(n.TokenFile); err != nil {
 			return o, err
 		}
+	}
+	if n.NotifySecretFile != "" {
+		secret, err := os.ReadFile(n.NotifySecretFile)
+		if err != nil {
+			return o, usage("make it: openssl rand -base64 32 > FILE", "notify.secret_file: %v", err)
+		}
+		o.Secret = string(secret)
 	}
 	if o.TLS, err = loadTLS(n.TLSCert, n.TLSKey); err != nil {
 		return o, err

@@ -55,6 +55,12 @@ func TestWhatIsWrongIsNamedWithItsLine(t *testing.T) {
 		"part of a second":  {"ack_wait: 1500ms\n", []string{`1:11: ack_wait: "1500ms" is not a duration: hint: write whole seconds, minutes or hours, as in 30s or 1m30s`}},
 		"no time":           {"grace: 0m\n", []string{"1:8: grace: 0m is no time at all: hint: write more than 0, or leave it out for the default"}},
 		"negative":          {"functions: {audit: {timeout: -1s}}\n", []string{`1:30: functions.audit.timeout: "-1s" is not a duration: hint: write a number and a unit (ms, s, m, h), as in 500ms or 1m30s`}},
+		"notify, unknown":   {"notify: {web_hook: x}\n", []string{"1:10: notify.web_hook: unknown key: hint: did you mean webhook?"}},
+		"notify, interval":  {"notify:\n  interval: 0s\n", []string{"2:13: notify.interval: 0s is no time at all: hint: write more than 0, or leave it out for the default"}},
+		"notify, no URL":    {"notify: {webhook: h/x, secret_file: f}\n", []string{`1:19: notify.webhook: "h/x" is not valid: hint: write an absolute http or https URL`}},
+		"notify, no secret": {"notify: {secret_file: f}\n", []string{"1:23: notify.secret_file: there is no webhook whose posts it could sign: hint: name the URL in notify.webhook, or remove it"}},
+		"notify, no host":   {"notify: {webhook: 'https://:80', secret_file: f}\n", []string{"1:19: notify.webhook: names no host: hint: write an absolute http or https URL"}},
+		"notify, unsigned":  {"notify:\n  webhook: https://h/x\n", []string{"2:12: notify.webhook: what is posted must be signed, and there is no secret: hint: make one: openssl rand -base64 32 > FILE, and name it in notify.secret_file"}},
 		"not a word":        {"sync: alway\n", []string{`1:7: sync: "alway" is unknown: hint: did you mean always?`}},
 		"not an address":    {"http: localhost\n", []string{`1:7: http: "localhost" is not valid: hint: write host:port, as in 127.0.0.1:4280`}},
 		"port":              {"nats: localhost:65536\n", []string{`1:7: nats: "localhost:65536" is not valid: hint: write host:port, as in 127.0.0.1:4222, or off`}},
@@ -317,5 +323,35 @@ func TestASchemaStandsInAFileOfItsOwn(t *testing.T) {
 		if _, err := load(t, with(schema)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// What is posted to may carry a secret in its path or query, which is for the receiver alone; sections have flags and variables like all settings.
+func TestASectionsSettingsComeFromEverywhereAndAreShownWithoutSecrets(t *testing.T) {
+	c, err := load(t, "notify:\n  webhook: https://u:pw@hooks.example/x?token=T\n  secret_file: a\n  interval: 2h\n", func(s *Sources) {
+		s.Environ, s.Flags = []string{"SIDING_NOTIFY_SECRET_FILE=b"}, map[string]string{"notify.interval": "5m"}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Node; n.NotifyWebhook != "https://u:pw@hooks.example/x?token=T" || n.NotifySecretFile != "b" || n.NotifyInterval != 5*time.Minute {
+		t.Errorf("got %+v", n)
+	}
+	shown := map[string]Resolved{}
+	for _, r := range c.Resolved() {
+		shown[r.Key] = r
+	}
+	for key, want := range map[string]Resolved{
+		"notify.webhook":     {"notify.webhook", "https://hooks.example/…", FromFile, "c.yaml:2"},
+		"notify.secret_file": {"notify.secret_file", "b", FromEnv, "SIDING_NOTIFY_SECRET_FILE"},
+		"notify.interval":    {"notify.interval", "5m", FromFlag, "--notify-interval"},
+	} {
+		if diff := cmp.Diff(want, shown[key]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", key, diff)
+		}
+	}
+	_, err = load(t, "", func(s *Sources) { s.Flags = map[string]string{"notify.webhook": "https://h"} })
+	if err == nil || !strings.Contains(err.Error(), "--notify-webhook: what is posted must be signed") {
+		t.Errorf("got %v, want a refusal that names the flag", err)
 	}
 }

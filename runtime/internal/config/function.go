@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/siding-dev/siding/functions"
 )
@@ -162,8 +163,19 @@ func holdLimitSection() section {
 // file is the rule of the whole document.
 func file() section {
 	var s section
+	below := map[string][]field{}
 	for _, setting := range Settings() {
-		s.fields = append(s.fields, field{name: setting.Key, rule: setting.rule, doc: setting.Doc})
+		f := field{name: setting.Key, rule: setting.rule, doc: setting.Doc}
+		if name, key, nested := strings.Cut(setting.Key, "."); nested {
+			f.name = key
+			below[name] = append(below[name], f)
+			continue
+		}
+		s.fields = append(s.fields, f)
+	}
+	for _, f := range sections() {
+		f.rule = section{fields: below[f.name]}
+		s.fields = append(s.fields, f)
 	}
 	s.fields = append(s.fields, field{
 		name: "functions", rule: functionMap{section{fields: functionFields()}},

@@ -39,6 +39,7 @@ type Config struct {
 
 	settings []Resolved
 	compiled []functions.Function
+	root     mapping // of the file
 	said     mapping // of the functions
 }
 
@@ -80,6 +81,7 @@ func Load(s Sources) (*Config, error) {
 		}
 		root, problems = parse(c.File, content)
 	}
+	c.root = root
 	c.said, _ = root.of["functions"].data.(mapping)
 	values := map[string]string{}
 	for _, setting := range Settings() {
@@ -90,6 +92,7 @@ func Load(s Sources) (*Config, error) {
 		c.settings = append(c.settings, r)
 		values[setting.Key] = r.Value
 	}
+	problems = append(problems, c.webhook(values)...)
 	problems = append(problems, c.host(s.Handler)...)
 	if err := problems.err(); err != nil {
 		return nil, err
@@ -116,10 +119,59 @@ func (c *Config) resolve(s Setting, root mapping, env, flags map[string]string) 
 	if given := env[s.Env()]; given != "" {
 		return s.outside(given, FromEnv, s.Env())
 	}
-	if v, ok := root.of[s.Key]; ok {
+	if v, ok := root.at(s.Key); ok {
 		return Resolved{s.Key, v.text, FromFile, fmt.Sprintf("%s:%d", c.File, v.at.line)}, nil
 	}
 	return Resolved{s.Key, s.Default, FromDefault, ""}, nil
+}
+
+// at returns what stands at a key, which may be below a section.
+func (m mapping) at(key string) (value, bool) {
+	section, below, nested := strings.Cut(key, ".")
+	v, ok := m.of[section]
+	if !nested || !ok {
+		return v, ok
+	}
+	inner, _ := v.data.(mapping)
+	v, ok = inner.of[below]
+	return v, ok
+}
+
+// webhook is what is wrong with the settings of the webhook together, at the place of the one that was said.
+func (c *Config) webhook(values map[string]string) Problems {
+	url, file := values["notify.webhook"], values["notify.secret_file"]
+	key, f := "notify.webhook", fault{}
+	switch {
+	case (url == "") == (file == ""):
+		if text := urlProblem(url); url != "" && oneURL.pattern.MatchString(url) && text != "" {
+			f = faultf("write "+string(oneURL.want), "%s", text)
+		}
+	case file == "":
+		f = faultf("make one: openssl rand -base64 32 > FILE, and name it in notify.secret_file", "what is posted must be signed, and there is no secret")
+	default:
+		key, f = "notify.secret_file", faultf("name the URL in notify.webhook, or remove it", "there is no webhook whose posts it could sign")
+	}
+	if f == (fault{}) {
+		return nil
+	}
+	for _, r := range c.settings {
+		if r.Key == key {
+			return Problems{c.settingProblem(r, f)}
+		}
+	}
+	return nil
+}
+
+// settingProblem is one about a setting, at whoever had the last word about it.
+func (c *Config) settingProblem(r Resolved, f fault) Problem {
+	p := Problem{Text: f.text, Hint: f.hint}
+	if r.Origin != FromFile {
+		p.Where = r.Where
+		return p
+	}
+	v, _ := c.root.at(r.Key)
+	p.File, p.Line, p.Column, p.Path = c.File, v.at.line, v.at.column, r.Key
+	return p
 }
 
 func (s Setting) outside(given string, origin Origin, where string) (Resolved, *Problem) {

@@ -9,7 +9,7 @@ import (
 // Setting is one setting of the node, as the file, the environment and the
 // flags know it.
 type Setting struct {
-	// Key is its name in the file.
+	// Key is its name in the file; one with a dot stands in a section.
 	Key string
 	// Default is its value where nobody says anything.
 	Default string
@@ -17,15 +17,24 @@ type Setting struct {
 	Doc string
 	// Bool says that it is a switch: its flag needs no value.
 	Bool bool
+	// URL says that it is one, of which only the host is shown.
+	URL bool
 
 	rule scalar
 }
 
 // Env is its name in the environment.
-func (s Setting) Env() string { return envPrefix + strings.ToUpper(s.Key) }
+func (s Setting) Env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
+}
 
 // Flag is its name on the command line, without hyphens before it.
-func (s Setting) Flag() string { return strings.ReplaceAll(s.Key, "_", "-") }
+func (s Setting) Flag() string { return strings.NewReplacer("_", "-", ".", "-").Replace(s.Key) }
+
+// sections are the settings that stand below a key of their own, with what is said about all of them.
+func sections() []field {
+	return []field{{name: "notify", doc: "who is told of what parks and of what stops"}}
+}
 
 const (
 	envPrefix = "SIDING_"
@@ -60,6 +69,9 @@ func Settings() []Setting {
 		{Key: "log_format", Default: "text", rule: words{"text", "json"}, Doc: "text or json"},
 		{Key: "grace", Default: "20s", rule: duration{positive: true, seconds: true}, Doc: "time that a stop gives to running attempts"},
 		{Key: "ack_wait", Default: "2m", rule: duration{positive: true, seconds: true}, Doc: "time without a heartbeat after which JetStream delivers an event again"},
+		{Key: "notify.interval", Default: "1h", rule: duration{positive: true, seconds: true}, Doc: "time between two digests of newly parked events"},
+		{Key: "notify.webhook", URL: true, rule: oneURL, Doc: "URL that every notice is posted to"},
+		{Key: "notify.secret_file", rule: onePath, Doc: "file with the secret that signs what is posted, as Standard Webhooks say"},
 	}
 }
 
@@ -71,6 +83,9 @@ type Node struct {
 	Insecure                  bool
 	LogLevel, LogFormat       string
 	Grace, AckWait            time.Duration
+	NotifyInterval            time.Duration
+	NotifyWebhook             string // "" is none
+	NotifySecretFile          string // "" is none
 }
 
 // nodeOf expects values that their rules have accepted.
@@ -84,5 +99,6 @@ func nodeOf(values map[string]string) Node {
 		TokenFile: values["token_file"], TLSCert: values["tls_cert"], TLSKey: values["tls_key"], Insecure: values["insecure"] == "true",
 		LogLevel: values["log_level"], LogFormat: values["log_format"],
 		Grace: length("grace"), AckWait: length("ack_wait"),
+		NotifyInterval: length("notify.interval"), NotifyWebhook: values["notify.webhook"], NotifySecretFile: values["notify.secret_file"],
 	}
 }

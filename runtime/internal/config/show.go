@@ -54,6 +54,11 @@ func shownFields() []shown {
 // and not read, and of a URL the password and the query are left out.
 func (c *Config) Resolved() []Resolved {
 	out := slices.Clone(c.settings)
+	for i, s := range Settings() {
+		if s.URL && out[i].Value != "" {
+			out[i].Value = onlyHost(out[i].Value)
+		}
+	}
 	for _, f := range c.Functions {
 		name := "functions." + f.Name + "."
 		said := c.said.of[f.Name]
@@ -141,4 +146,13 @@ func withoutSecrets(raw string) string {
 		return u.Redacted() + "?…"
 	}
 	return u.Redacted()
+}
+
+// onlyHost shows a URL of which every other part may be the secret, as those are that chat services hand out.
+func onlyHost(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "…"
+	}
+	return u.Scheme + "://" + u.Host + "/…"
 }
