@@ -42,15 +42,31 @@ func adopt(ctx context.Context, dir string, r client.AdoptRequest) (_ client.Ado
 	case errors.Is(err, streams.ErrTaken):
 		return out, newProblem(client.Refused, "function %s: has been hosted here, so it has events of its own", r.As).
 			WithHint("choose a name that is new, or `siding function forget %s` first", r.As)
-	case errors.Is(err, streams.ErrMoving):
-		return out, newProblem(client.Refused, "%v", err).WithHint("finish that first: `siding function adopt %s --as NAME` with the name that it says", r.Function)
 	case errors.Is(err, streams.ErrUnclean):
 		return out, newProblem(client.Refused, "%v", err).WithHint("start the program with the old name once more and stop it in order: that finishes what the process left")
 	case err != nil:
-		return out, err
+		return out, adoptionProblem(err)
 	}
 	out.Parked, out.Retrying, out.Held, out.Decisions, out.Applied = a.Parked, a.Retrying, a.Held, a.Decisions, !r.DryRun
 	return out, nil
+}
+
+// adoptionProblem says what to do about an adoption that is not finished, or that cannot be; any other error stays as it is.
+func adoptionProblem(err error) error {
+	if begun, ok := errors.AsType[*streams.UnderWayError](err); ok {
+		return newProblem(client.Refused, "%v", begun).WithHint("stop the node and finish it with `siding function adopt %s --as %s`", begun.Old, begun.Name)
+	}
+	if again, ok := errors.AsType[*streams.RehostedError](err); ok {
+		return newProblem(client.Refused, "%v", again).
+			WithHint("start the program with the new name, end there what is left of the old one with `siding function forget %s`; %s handles again what %s has settled since",
+				again.Old, again.Name, again.Old)
+	}
+	return err
+}
+
+// notUnderWay refuses to run or to end a function half of which stands under another name.
+func (h *host) notUnderWay(ctx context.Context, functions ...string) error {
+	return adoptionProblem(h.store.UnderWay(ctx, functions...))
 }
 
 // unknownFunction is the answer about a function that was never hosted on a store.

@@ -72,6 +72,9 @@ func (h *host) owner(name string) *owner {
 
 // run hosts until ctx ends or the store fails.
 func (h *host) run(ctx context.Context) error {
+	if err := h.notUnderWay(ctx, names(h.fns)...); err != nil && ctx.Err() == nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, fn := range h.fns {
 		g.Go(func() error { return h.own(ctx, fn) })

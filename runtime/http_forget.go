@@ -46,12 +46,12 @@ func (h *host) forget(ctx context.Context, f client.ForgetRequest) (client.Forgo
 	if h.owner(f.Function) != nil {
 		return out, newProblem(client.Refused, "function %s is hosted", f.Function).WithHint("end single events with `siding dlq discard`, or start the node without it first")
 	}
-	if d, err := h.store.Declared(ctx, f.Function); err == nil && d.Moving != nil {
-		return out, newProblem(client.Refused, "function %s: is being given to %s", f.Function, d.Moving.To).
-			WithHint("stop the node and finish that: `siding function adopt %s --as %s`", f.Function, d.Moving.To)
-	} else if isNotFound(err) {
+	if _, err := h.store.Declared(ctx, f.Function); isNotFound(err) {
 		return out, newProblem(client.NotFound, "function %s: not found", f.Function).WithHint("`siding function ls` lists those that this node knows")
 	} else if err != nil {
+		return out, err
+	}
+	if err := h.notUnderWay(ctx, f.Function); err != nil {
 		return out, err
 	}
 	left, err := h.orphans.Left(ctx, f.Function)

@@ -79,9 +79,6 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 		o.declared.Since = max(source.First, 1)
 	}
 	before, err := o.store.Declared(ctx, o.fn.Name)
-	if err := o.whole(ctx, before, err == nil); err != nil {
-		return false, err
-	}
 	switch {
 	case errors.Is(err, streams.ErrNotFound):
 	case err != nil:
@@ -95,23 +92,6 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 		}
 	}
 	return known, o.store.Declare(ctx, o.declared)
-}
-
-// whole refuses a function of which a part stands under another name, because an adoption was cut.
-func (o *owner) whole(ctx context.Context, before streams.Declared, known bool) error {
-	cut := before
-	if known && before.Moving == nil && before.From == "" {
-		return nil
-	}
-	if before.Moving == nil {
-		var moving bool
-		var err error
-		if cut, moving, err = o.store.Mover(ctx, o.fn.Name); err != nil || !moving {
-			return err
-		}
-	}
-	return fmt.Errorf("function %s: %s was being given to %s when the process died: hint: finish that with `siding function adopt %s --as %s --reason R --yes`",
-		o.fn.Name, cut.Name, cut.Moving.To, cut.Name, cut.Moving.To)
 }
 
 // nothingStands refuses to start a function on another stream while events of the old one still stand somewhere: their sequence

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"io/fs"
+	"os"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,8 +16,6 @@ var (
 	ErrTaken = errors.New("the name is taken")
 	// ErrUnclean is a function whose events ran when the process died.
 	ErrUnclean = errors.New("events ran when the process died")
-	// ErrMoving is a function that is being given to another name than the one asked for.
-	ErrMoving = errors.New("it is being given to another name")
 )
 
 // Adoption says which function gets which name, by whom, and why.
@@ -33,81 +32,107 @@ type Adopted struct{ Parked, Retrying, Held, Decisions int }
 // attempt records, the marks of the ledger, the place in the source stream, and the lanes that are paused. Every event keeps its place, so that
 // the function goes on under its new name as it would have under the old one. No function may be hosted meanwhile.
 //
-// A kill leaves a part done, and running it again finishes. The declaration of the old name says first to which one it moves: no other name can have it
-// from then on, and nobody may host either of them until it is through. Records come first, because a copy without its records would be attempted anew; then the
+// The declaration of the old name first says who gets all of it: from then on no other name can, and neither of the two is hosted. A kill leaves a
+// part done, and running it again finishes. Records come first, because a copy without its records would be attempted anew; then the
 // copies, each created before it is deleted; then the ledger and the consumer. The declaration of the new name makes it true, and
-// the one of the old name goes last. Errors: ErrNotFound, ErrTaken, ErrUnclean, ErrMoving.
+// the one of the old name goes last. What is counted is all that goes over, also what an earlier try has moved.
+//
+// Errors: ErrNotFound, ErrTaken, ErrUnclean, *UnderWayError, *RehostedError.
 func (s *Store) Adopt(ctx context.Context, adoption Adoption) (a Adopted, err error) {
-	old, name, dry := adoption.Old, adoption.Name, adoption.DryRun
-	d, err := s.Declared(ctx, old)
+	d, err := s.Declared(ctx, adoption.Old)
 	if err != nil {
 		return a, err
 	}
-	if d.Moving != nil && d.Moving.To != name {
-		return a, fmt.Errorf("function %s: %w: %s, since %s", old, ErrMoving, d.Moving.To, d.Moving.At.Format(time.RFC3339))
+	if err := s.othersUnderWay(ctx, d.Name, adoption.Name); err != nil {
+		return a, err
 	}
-	already, err := s.Declared(ctx, name)
+	next, err := s.Declared(ctx, adoption.Name)
+	moved := err == nil
 	switch {
-	case err == nil && (already.From != old || d.Moving == nil): // without a move, the old name has been hosted again since it was given away
-		return a, fmt.Errorf("function %s: %w", name, ErrTaken)
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case moved && next.From != d.Name:
+		return a, fmt.Errorf("function %s: %w", adoption.Name, ErrTaken)
+	case moved && d.Adopting == nil:
+		err = s.nothingSince(ctx, d, next)
+	case errors.Is(err, ErrNotFound):
+		err = s.clean(d)
+	}
+	if err != nil {
 		return a, err
 	}
-	if other, taken, err := s.Mover(ctx, name); err != nil || taken && other.Name != old {
-		return a, errors.Join(err, fmt.Errorf("function %s: %w", name, ErrTaken))
-	}
-	if a, err = s.adoptFrom(ctx, d, adoption); err != nil || dry {
+	if a, err = s.adoptable(ctx, d.Name, adoption.Name); err != nil || adoption.DryRun {
 		return a, err
 	}
-	return a, s.dropAdopted(ctx, d, name)
+	if d, err = s.beginAdoption(ctx, d, adoption); err != nil {
+		return a, err
+	}
+	if moved {
+		err = s.adoptCopies(ctx, d.Name, next.Name)
+	} else {
+		err = s.adoptFrom(ctx, d, adoption.Name)
+	}
+	if err != nil {
+		return a, err
+	}
+	return a, s.dropAdopted(ctx, d)
+}
+
+// adoptionOrder is the order in which copies go over. A kill leaves some under the old name, where a running node applies discards. So a decision is
+// never left there without its dead letter, nor a dead letter without what is held behind it.
+var adoptionOrder = []Place{InDecisions, InDeadLetters, InRetry, InHeld}
+
+// adoptable counts what goes over: what stands under the old name and what an earlier try has moved, each event once at a place.
+func (s *Store) adoptable(ctx context.Context, old, name string) (a Adopted, err error) {
+	for _, place := range adoptionOrder {
+		standing := map[Ref]bool{}
+		for _, function := range []string{old, name} {
+			refs, err := s.Standing(ctx, place, function)
+			if err != nil {
+				return a, err
+			}
+			for _, ref := range refs {
+				ref.Function = name
+				standing[ref] = true
+			}
+		}
+		*a.at(place) = len(standing)
+	}
+	return a, nil
+}
+
+// at is the number of a place.
+func (a *Adopted) at(place Place) *int {
+	switch place {
+	case InDecisions:
+		return &a.Decisions
+	case InDeadLetters:
+		return &a.Parked
+	case InRetry:
+		return &a.Retrying
+	default:
+		return &a.Held
+	}
 }
 
 // adoptFrom does all but to forget the old name.
-func (s *Store) adoptFrom(ctx context.Context, d Declared, adoption Adoption) (a Adopted, err error) {
-	name := adoption.Name
-	standing := map[Place][]Ref{}
-	for place, n := range map[Place]*int{InHeld: &a.Held, InRetry: &a.Retrying, InDeadLetters: &a.Parked, InDecisions: &a.Decisions} {
-		if standing[place], err = s.Standing(ctx, place, d.Name); err != nil {
-			return a, err
-		}
-		*n = len(standing[place])
-	}
+func (s *Store) adoptFrom(ctx context.Context, d Declared, name string) error {
 	next := d
-	next.Name, next.From, next.Moving = name, d.Name, nil
-	if err := s.adoptLedger(d, next, true); err != nil || adoption.DryRun {
-		return a, err
-	}
-	if d.Moving == nil {
-		d.Moving = &Moving{To: name, By: adoption.By, Reason: adoption.Reason, At: time.Now().UTC()}
-		if err := s.Declare(ctx, d); err != nil {
-			return a, err
-		}
-	} else if done, err := s.Declared(ctx, name); err == nil && done.From == d.Name {
-		if a != (Adopted{}) { // nobody can have hosted either of them since
-			return a, fmt.Errorf("function %s: %w under the old name, although all was moved: %+v", name, ErrTaken, a)
-		}
-		return a, nil
-	}
-	if err := s.adoptLedger(d, next, false); err != nil {
-		return a, err
+	next.Name, next.From, next.Adopting = name, d.Name, nil
+	if err := s.adoptLedger(d, next); err != nil {
+		return err
 	}
 	if err := s.ForgetRecords(ctx, name); err != nil { // of a try that was cut
-		return a, err
+		return err
 	}
 	if err := s.adoptRecords(ctx, d.Name, name); err != nil {
-		return a, err
+		return err
 	}
-	for place, refs := range standing {
-		for _, ref := range refs {
-			if err := s.adoptCopy(ctx, place, ref, name); err != nil {
-				return a, err
-			}
-		}
+	if err := s.adoptCopies(ctx, d.Name, name); err != nil {
+		return err
 	}
 	if err := s.adoptConsumer(ctx, d, next); err != nil {
-		return a, err
+		return err
 	}
-	return a, s.Declare(ctx, next)
+	return s.Declare(ctx, next)
 }
 
 // adoptRecords writes the attempt records once more, under the new name.
@@ -134,7 +159,24 @@ func (s *Store) adoptRecords(ctx context.Context, old, name string) error {
 	}
 }
 
-// adoptCopy moves what stands of one event, byte for byte but for what JetStream wrote into its headers.
+// adoptCopies moves everything that stands under the old name.
+func (s *Store) adoptCopies(ctx context.Context, old, name string) error {
+	for _, place := range adoptionOrder {
+		refs, err := s.Standing(ctx, place, old)
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if err := s.adoptCopy(ctx, place, ref, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// adoptCopy moves what stands of one event, byte for byte but for what JetStream wrote into its headers. Where an earlier try has put a copy,
+// the later cycle stays.
 func (s *Store) adoptCopy(ctx context.Context, place Place, ref Ref, name string) error {
 	m, err := s.Last(ctx, place.Stream(ref.Function), place.Subject(ref))
 	if errors.Is(err, ErrNotFound) {
@@ -151,31 +193,30 @@ func (s *Store) adoptCopy(ctx context.Context, place Place, ref Ref, name string
 			moved.Header[key] = values
 		}
 	}
-	if _, err := s.write(ctx, place, to, moved, 0); err != nil && !errors.Is(err, ErrOccupied) { // occupied by an earlier try
+	_, err = s.write(ctx, place, to, moved, 0)
+	if errors.Is(err, ErrOccupied) {
+		var stands Message
+		if stands, err = s.Last(ctx, place.Stream(name), moved.Subject); err == nil && ReadCopy(stands.Header, nil).Cycle < ReadCopy(m.Header, nil).Cycle {
+			_, err = s.write(ctx, place, to, moved, stands.Sequence)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return s.Delete(ctx, m.Stream, m.Sequence)
 }
 
 // adoptLedger writes the marks into the ledger of the new name. A ledger that cannot be trusted is left out: the records tell the same.
-func (s *Store) adoptLedger(d, next Declared, dry bool) (err error) {
-	key := LedgerKey{Function: d.Name, Stream: d.Stream, Created: d.StreamCreated}
-	before, state, err := OpenLedger(LedgerPath(s.node.dir.path, d.Name), key)
-	if err != nil {
+func (s *Store) adoptLedger(d, next Declared) (err error) {
+	if err := s.DropLedger(next.Name); err != nil {
+		return err
+	}
+	before, err := s.keptLedger(d)
+	if before == nil || err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, before.Close()) }()
-	if n := len(before.Running()); n > 0 {
-		return fmt.Errorf("function %s: %w: %d of them", d.Name, ErrUnclean, n)
-	}
-	if dry {
-		return nil
-	}
-	if err := s.DropLedger(next.Name); err != nil || !state.Kept() {
-		return err
-	}
-	key.Function = next.Name
-	after, _, err := OpenLedger(LedgerPath(s.node.dir.path, next.Name), key)
+	after, _, err := OpenLedger(LedgerPath(s.node.dir.path, next.Name), ledgerKey(next))
 	if err != nil {
 		return err
 	}
@@ -189,40 +230,72 @@ func (s *Store) adoptLedger(d, next Declared, dry bool) (err error) {
 	return after.Close()
 }
 
+// clean refuses a function whose events ran when the process died: only its own program can say what became of them.
+func (s *Store) clean(d Declared) error {
+	ledger, err := s.keptLedger(d)
+	if ledger == nil || err != nil {
+		return err
+	}
+	running := len(ledger.Running())
+	if err := ledger.Close(); err != nil || running == 0 {
+		return err
+	}
+	return fmt.Errorf("function %s: %w: %d of them", d.Name, ErrUnclean, running)
+}
+
+// keptLedger opens a ledger that is there and can be trusted, and is nil for any other. It leaves none behind that was not there: an empty one would
+// say that no event was ever seen, where none says that the records are to be asked.
+func (s *Store) keptLedger(d Declared) (*Ledger, error) {
+	path := LedgerPath(s.node.dir.path, d.Name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	ledger, state, err := OpenLedger(path, ledgerKey(d))
+	if err != nil || state.Kept() {
+		return ledger, err
+	}
+	return nil, errors.Join(ledger.Close(), os.Remove(path))
+}
+
+func ledgerKey(d Declared) LedgerKey {
+	return LedgerKey{Function: d.Name, Stream: d.Stream, Created: d.StreamCreated}
+}
+
 // adoptConsumer makes the consumer of the source stream at the place where the old one was, so that the first start misses none.
 func (s *Store) adoptConsumer(ctx context.Context, d, next Declared) error {
-	floor := d.Since - min(d.Since, 1)
-	bounded, cancel := context.WithTimeout(ctx, OpTimeout)
-	defer cancel()
-	old, err := s.node.JetStream().Consumer(bounded, d.Stream, d.Name)
-	switch {
-	case err == nil:
-		floor = max(floor, old.CachedInfo().AckFloor.Stream)
-	case !notFound(err) && !errors.Is(err, jetstream.ErrConsumerNotFound):
-		return fmt.Errorf("stream %s: consumer %s: %w", d.Stream, d.Name, err)
+	acked, err := s.acked(ctx, d)
+	if err != nil {
+		return err
 	}
+	floor := max(d.Since-min(d.Since, 1), acked)
 	return s.do(ctx, "adopt consumer", func(ctx context.Context) error {
 		_, _, _, err := s.SourceConsumer(ctx, next, floor)
 		return err
 	})
 }
 
-// dropAdopted removes what is left under the old name, of which nothing stands any more: its declaration last, when the audit knows.
-func (s *Store) dropAdopted(ctx context.Context, d Declared, name string) error {
-	d, err := s.Declared(ctx, d.Name) // with the move, as it was begun
-	if err != nil {
-		return err
+// acked is how far the consumer of a function has acknowledged its source stream; 0 without one.
+func (s *Store) acked(ctx context.Context, d Declared) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, OpTimeout)
+	defer cancel()
+	c, err := s.node.JetStream().Consumer(ctx, d.Stream, d.Name)
+	switch {
+	case err == nil:
+		return c.CachedInfo().AckFloor.Stream, nil
+	case notFound(err) || errors.Is(err, jetstream.ErrConsumerNotFound):
+		return 0, nil
 	}
+	return 0, fmt.Errorf("stream %s: consumer %s: %w", d.Stream, d.Name, err)
+}
+
+// dropAdopted removes what is left under the old name, of which nothing stands any more: its declaration last, when the audit knows.
+func (s *Store) dropAdopted(ctx context.Context, d Declared) error {
 	for _, drop := range []func() error{
 		func() error { return s.DropConsumers(ctx, d) },
 		func() error { return s.DropDeadLetters(ctx, d.Name) },
 		func() error { return s.DropLedger(d.Name) },
 		func() error { return s.ForgetRecords(ctx, d.Name) },
-		func() error {
-			return s.Audit(ctx, AuditEntry{
-				Action: "adopted", Function: name, By: d.Moving.By, Reason: d.Moving.Reason, At: d.Moving.At, Detail: map[string]string{"from": d.Name},
-			})
-		},
+		func() error { return s.auditAdopted(ctx, d) },
 		func() error { return s.Undeclare(ctx, d.Name) },
 	} {
 		if err := drop(); err != nil {

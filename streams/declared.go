@@ -29,36 +29,9 @@ type Declared struct {
 	OnPark        string        `json:"on_park,omitempty"` // what its lanes do behind a dead letter
 	Paused        []PausedLane  `json:"paused,omitempty"`
 	Suspension    *Suspension   `json:"suspension,omitempty"`
-	Outages       []Outage      `json:"outages,omitempty"` // the last ones, the oldest first
-	From          string        `json:"from,omitempty"`    // the name that it had, until it is hosted by the new one
-	Moving        *Moving       `json:"moving,omitempty"`  // what it left is being given to another name
-}
-
-// Moving is an adoption under way, kept with the declaration of the old name. It is written before anything moves: a kill leaves a part of the function
-// under either name, and only the same adoption may finish it.
-type Moving struct {
-	To     string    `json:"to"`
-	By     string    `json:"by"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
-}
-
-// Mover finds the function that is being given to a name; ok is false if none is.
-func (s *Store) Mover(ctx context.Context, to string) (d Declared, ok bool, err error) {
-	names, err := s.DeclaredNames(ctx)
-	if err != nil {
-		return Declared{}, false, err
-	}
-	for _, name := range names {
-		d, err := s.Declared(ctx, name)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return Declared{}, false, err
-		}
-		if err == nil && d.Moving != nil && d.Moving.To == to {
-			return d, true, nil
-		}
-	}
-	return Declared{}, false, nil
+	Outages       []Outage      `json:"outages,omitempty"`  // the last ones, the oldest first
+	From          string        `json:"from,omitempty"`     // the name that it had, until it is hosted by the new one
+	Adopting      *Adopting     `json:"adopting,omitempty"` // who gets all of this; it is not hosted until that is finished
 }
 
 // PausedLane is a lane that an operator has paused. It stays paused over restarts, until it is resumed.

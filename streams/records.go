@@ -217,6 +217,11 @@ type AuditEntry struct {
 	At       time.Time
 }
 
+// id is the same for each try to write an entry.
+func (a AuditEntry) id() string {
+	return fmt.Sprintf("%s/%d/%d/%s/%d", a.Function, a.Sequence, a.Cycle, a.Action, a.At.UnixNano())
+}
+
 // Audit writes an entry; the same one written again within the dedupe window changes nothing.
 func (s *Store) Audit(ctx context.Context, a AuditEntry) error {
 	data, err := json.Marshal(map[string]any{
@@ -226,7 +231,7 @@ func (s *Store) Audit(ctx context.Context, a AuditEntry) error {
 	if err != nil {
 		return err
 	}
-	id := fmt.Sprintf("%s/%d/%d/%s/%d", a.Function, a.Sequence, a.Cycle, a.Action, a.At.UnixNano())
+	id := a.id()
 	m := &nats.Msg{Subject: AuditSubject(a.Function), Data: data, Header: nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {id}, "ce-source": {"siding"}, "ce-type": {"siding." + a.Action},
 		"ce-subject": {a.Function + "/" + strconv.FormatUint(a.Sequence, 10)},

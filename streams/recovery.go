@@ -37,15 +37,20 @@ func (n *Node) Health() error {
 	return &UnwritableError{Dir: n.dir.path, Reason: reason, Err: down, Hint: "see that its disk has room; the store is restarted then"}
 }
 
-// unhealthy returns the server's own words about what is wrong with it, "" if nothing is. Healthz grants the server a millisecond to
-// say that it is ready, which a busy machine does not: that answer counts only if it stays.
+// unhealthy returns the server's own words about what is wrong with it, "" if nothing is. Some of them count only if they stay: Healthz grants the
+// server a millisecond to say that it is ready, which a busy machine does not, and it takes what a removed stream has left, which goes away in the
+// background, for a stream that cannot be recovered.
 func unhealthy(s *server.Server) (reason string) {
 	for range 50 {
 		reason = s.Healthz(nil).Error
-		if !strings.HasPrefix(reason, "failed to be ready for connections") {
+		switch {
+		case strings.HasPrefix(reason, "failed to be ready for connections"):
+			s.ReadyForConnections(100 * time.Millisecond)
+		case strings.Contains(reason, " > .") && strings.HasSuffix(reason, "could not be recovered"):
+			<-time.After(100 * time.Millisecond)
+		default:
 			return reason
 		}
-		s.ReadyForConnections(100 * time.Millisecond)
 	}
 	return reason
 }

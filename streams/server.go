@@ -137,10 +137,7 @@ func (n *Node) start(ctx context.Context) error {
 		}
 	}
 	store := filepath.Join(n.dir.path, storeDir)
-	err := removeDeleted(store)
-	if err == nil {
-		err = repairStore(store, n.log)
-	}
+	err := repairStore(store, n.log)
 	if err == nil {
 		err = shrinkReserved(store, Limits{MaxStore: n.cfg.MaxStore}, n.log)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -271,6 +272,27 @@ func TestStreamThatWasBeingCreatedOrDeletedIsForgottenButMessagesNever(t *testin
 	}
 	if _, err := os.Stat(streamFolder(node.Dir(), "EVENTS")); err != nil {
 		t.Errorf("got %v for the stream's folder, want it untouched", err)
+	}
+}
+
+// A kill leaves some of what the server removes in the background. The stream was removed before, and what is left of it holds nobody up.
+func TestStreamWhoseRemovalWasCutOffHoldsNobodyUp(t *testing.T) {
+	node := streamstest.New(t)
+	if err := node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	removed := streamFolder(node.Dir(), ".DLQ_f")
+	for n := range 500 { // so that removing it beside the start takes longer than the start
+		if err := os.MkdirAll(filepath.Join(removed, "msgs", strconv.Itoa(n), "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := streamstest.New(t, streamstest.Dir(node.Dir()))
+	if err := again.Health(); err != nil {
+		t.Errorf("got %v, want a healthy node", err)
+	}
+	if _, err := os.Stat(removed); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want it gone", err)
 	}
 }
 

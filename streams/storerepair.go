@@ -33,8 +33,11 @@ func repairStore(store string, log *slog.Logger) error {
 		return fmt.Errorf("store %s: %w", store, err)
 	}
 	for _, dir := range metas {
-		// JetStream marks streams that it is deleting with a dot and removes them itself.
-		if strings.HasPrefix(filepath.Base(dir), ".") {
+		// JetStream marks streams that it is deleting with a dot. It would go on removing them beside its start, and call itself ill until that is done.
+		if name, removed := strings.CutPrefix(filepath.Base(dir), "."); removed {
+			if err := os.RemoveAll(dir); err != nil {
+				return fmt.Errorf("stream %s: remove what is left of it: %w", name, err)
+			}
 			continue
 		}
 		err := repairStream(dir, log)

@@ -114,6 +114,8 @@ func fakeAdopt(_ context.Context, dir string, r client.AdoptRequest) (client.Ado
 	switch {
 	case dir == "held":
 		return a, client.NewProblem(client.Refused, "directory held: held by process 7").WithHint("stop the node, adopt, and start the program with the new name")
+	case dir == "begun" && r.As != "first":
+		return a, client.NewProblem(client.Refused, "function old: an adoption to first has begun").WithHint("stop the node and finish it with `siding function adopt old --as first`")
 	case r.Function != "old":
 		return a, client.NewProblem(client.NotFound, "function "+r.Function+": not found").WithHint("did you mean old?")
 	case r.By == "" || !r.DryRun && r.Reason == "":

@@ -17,7 +17,8 @@ func (a *app) functionAdopt() *cobra.Command {
 		Short: "Give what a function left to its new name",
 		Long: "For a function that was renamed in code: its dead letters, what is retrying, held and not yet seen, its history and its paused\n" +
 			"lanes go on under the new name, each in its place. Stop the node, adopt, and start the program with the new name; a node\n" +
-			"that has hosted the new name already refuses. Works on the directory, and says how much there is before it asks for --yes.",
+			"that has hosted the new name already refuses. Works on the directory, and says how much there is before it asks for --yes.\n" +
+			"One that was cut is finished by the same command; until then no node runs either of the two names.",
 		Args: arguments(1, 1, "OLD --as NEW --reason R"),
 		RunE: func(c *cobra.Command, args []string) error {
 			r.Function = args[0]
