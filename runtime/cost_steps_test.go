@@ -202,7 +202,7 @@ func TestCostOfEachStep(t *testing.T) {
 	c := &stepCosts{t: t, watch: newStopwatch(), called: map[string]time.Time{}, returned: map[string]time.Time{}}
 	timing := defaultTiming()
 	timing.advisory, timing.sweep = 0, 0 // nobody but the advisory parks what is exhausted
-	c.l = newWorld(t).start(timing, []functions.Function{functions.Function{
+	c.l = newWorld(t).start(timing, []functions.Function{functions.Function{Breaker: functions.Breaker{Off: true},
 		Name: "f", Types: []string{"t"}, Start: functions.FromBeginning, Retry: functions.Retry{Attempts: 1}, Handle: c.handle,
 	}.WithDefaults()}, streams.WithGate(c.watch.note))
 	c.l.started()

@@ -118,7 +118,7 @@ const hotKey = "hot"
 // costFunction waits for a time that may be changed, and counts its calls when they end.
 func costFunction(calls *tallied, takes *atomic.Int64) functions.Function {
 	return functions.Function{
-		Name: "f", Types: []string{"t"}, Start: functions.FromBeginning,
+		Name: "f", Types: []string{"t"}, Start: functions.FromBeginning, Breaker: functions.Breaker{Off: true},
 		Handle: func(_ context.Context, e functions.Event) error {
 			if d := time.Duration(takes.Load()); d > 0 {
 				<-time.After(d)

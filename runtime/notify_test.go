@@ -168,6 +168,7 @@ func TestDigestCountsWhatWasDecidedMeanwhile(t *testing.T) {
 	})
 }
 
+// TestWhatStopsIsToldAtOnce: a pause that only who looked could see was restatedev/restate#5079.
 func TestWhatStopsIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := parkAll(newWorld(t))
