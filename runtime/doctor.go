@@ -149,7 +149,7 @@ func (h *host) functionFacts(ctx context.Context, d streams.Declared) (doctor.Fu
 		}
 	}
 	if o := h.owner(d.Name); o != nil {
-		f.Suspended = o.isSuspended()
+		f.Suspended = o.suspendedBecause()
 	}
 	places, err := standingPlaces(ctx, h.store, d.Name)
 	if err != nil {

@@ -141,8 +141,11 @@ func (o *owner) logSuspension(s *streams.Suspension) {
 		o.log.Info("the function goes on, with few attempts at once at first", "suspension", s.ID)
 	case s.Probes > 0 && s.Phase == streams.SuspensionOpen:
 		o.log.Warn("a probe failed; the function stays suspended", "suspension", s.ID, "probes", s.Probes, "next", s.Next)
-	default:
+	case s.Phase == streams.SuspensionOpen:
 		o.log.Error("the function is suspended", "suspension", s.ID, "why", diagnosis.Describe(*s), "next", s.Next,
+			"hint", "see `siding function show "+o.fn.Name+"`; `siding function resume "+o.fn.Name+"` lets it go on")
+	default:
+		o.log.Error("the function is suspended until a person resumes it", "suspension", s.ID, "why", diagnosis.Describe(*s), "by", s.By,
 			"hint", "see `siding function show "+o.fn.Name+"`; `siding function resume "+o.fn.Name+"` lets it go on")
 	}
 }
@@ -258,7 +261,7 @@ func suspensionAudit(function string, s streams.Suspension, told streams.Suspens
 		Action: string(told), Function: function, By: s.By, Reason: s.Reason, At: at,
 		Detail: map[string]string{"outage": s.ID, "cause": string(s.Cause), "since": s.Since.UTC().Format(time.RFC3339Nano)},
 	}
-	if evidence := diagnosis.Describe(s); evidence != "" {
+	if evidence := diagnosis.Describe(s); evidence != s.Reason {
 		e.Detail["evidence"] = evidence
 	}
 	switch told {
@@ -281,6 +284,17 @@ func (o *owner) explain(it *item) string {
 func (o *owner) isSuspended() bool {
 	s := o.suspension.Load()
 	return o.jammed.Load() || s != nil && s.Phase != streams.SuspensionRamp
+}
+
+// suspendedBecause says why the function is suspended, "" if it is not. Any goroutine may ask.
+func (o *owner) suspendedBecause() string {
+	switch s := o.suspension.Load(); {
+	case o.jammed.Load():
+		return "too many of its handlers hang"
+	case s != nil && s.Phase != streams.SuspensionRamp:
+		return string(s.Cause) + ": " + diagnosis.Describe(*s)
+	}
+	return ""
 }
 
 // suspensionView is a suspension as people see it.

@@ -70,7 +70,7 @@ type Function struct {
 	Owner                             string
 	Timeout                           time.Duration
 	Patience                          patience.Report // of one that is hosted
-	Suspended                         bool
+	Suspended                         string          // why, "" if it is not
 	Retrying, Held, Parked, Decisions int
 }
 

@@ -71,7 +71,7 @@ func TestEachFaultIsFoundWithAHint(t *testing.T) {
 		"consumer changed": {func(f *doctor.Facts) {
 			f.Node.Drift = []doctor.Drift{{What: "stream EVENTS, consumer f", Consumer: true, Field: "max deliver", Got: "5", Want: "-1"}}
 		}, "consumers", "fail", "stream EVENTS, consumer f: max deliver is 5, should be -1"},
-		"suspended": {func(f *doctor.Facts) { f.Node.Functions[0].Suspended = true }, "policies", "fail", "function f: suspended, too many of its handlers hang"},
+		"suspended": {func(f *doctor.Facts) { f.Node.Functions[0].Suspended = "too many of its handlers hang" }, "policies", "fail", "function f: suspended, too many of its handlers hang"},
 		"parks soon": {func(f *doctor.Facts) {
 			f.Node.Functions[0].Patience = patience.Of(functions.Function{Retry: functions.Quick(), Breaker: functions.Breaker{Off: true}})
 		}, "policies", "warn", "function f: an outage of 2.7s already parks events (3 attempts)"},

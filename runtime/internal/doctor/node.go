@@ -66,8 +66,9 @@ func checkFunctions(r *report, n *Node) {
 		}
 		hosts = true
 		before := len(r.findings)
-		if f.Suspended {
-			r.fail("policies", "its handlers do not return; look at their timeouts and restart the node", "function %s: suspended, too many of its handlers hang", f.Name)
+		if f.Suspended != "" {
+			r.fail("policies", "`siding function show "+f.Name+"` says more; `siding function resume "+f.Name+"` lets it go on, a restart ends handlers that hang",
+				"function %s: suspended, %s", f.Name, f.Suspended)
 		}
 		for _, warning := range f.Patience.Warnings {
 			r.warn("policies", "switch the breaker on, or allow more attempts or longer delays, unless a person looks at dead letters that soon",
