@@ -21,6 +21,7 @@ type function struct {
 	OrderBy     string          `json:"order_by"`
 	Do          string          `json:"do"`
 	URL         string          `json:"url"`
+	Breaker     bool            `json:"breaker"`
 }
 
 // program is the environment of the node program, and where it writes down its calls.

@@ -20,7 +20,7 @@ func TestOutageInTheClaimsStory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		const claims, policies = 400, 80
+		const claims, policies = 400, 79
 		bad := func(i int) bool { return i%10 == 7 && i <= 370 }
 		var away, back time.Time
 		fn := w.function(functions.Function{Retry: functions.Retry{Attempts: 3, Backoff: functions.Delays(time.Second)}}, forever,
@@ -29,7 +29,7 @@ func TestOutageInTheClaimsStory(t *testing.T) {
 					return functions.Park(errors.New("the date of loss is missing"))
 				}
 				if now := time.Now(); now.After(away) && now.Before(back) {
-					return errAway
+					return functions.Unavailable(errAway) // as the demo says it: three are believed sooner than ten
 				}
 				return nil
 			})
@@ -49,19 +49,24 @@ func TestOutageInTheClaimsStory(t *testing.T) {
 		}
 		time.Sleep(15 * time.Minute)
 		a := l.settle("f")
-		if a.Parked != 37 || a.Delivered+a.Held != claims-37 {
-			t.Errorf("got %+v, want the 37 parked, and the rest handled or held behind them", a)
+		if a.Parked == 0 || a.Delivered+a.Parked+a.Held != claims {
+			t.Errorf("got %+v, want the rest handled or held behind those without a date", a)
+		}
+		for a.Parked > 0 { // of one policy, the second one is parked when the first one has been corrected
+			for id := range l.letters("f") {
+				i, _ := strconv.Atoi(id)
+				if !bad(i) {
+					t.Fatalf("claim %d was parked, and has its date", i)
+				}
+				l.decideWith(client.Decision{Function: "f", Sequence: uint64(i), Action: client.Edit, Data: []byte(`{"lost_on":"2026-11-27"}`), By: "anna", Reason: "the broker's dates"})
+			}
+			a = l.settle("f")
+		}
+		if a.Delivered != claims {
+			t.Errorf("got %+v, want all handled", a)
 		}
 		if counts := l.auditCounts("f"); counts["siding.suspended"] != 1 || counts["siding.resumed"] != 1 || counts["siding.parked"] != 37 {
 			t.Errorf("got %v, want one suspension, one resumption and 37 dead letters", counts)
-		}
-		for i := 1; i <= claims; i++ {
-			if bad(i) {
-				l.decideWith(client.Decision{Function: "f", Sequence: uint64(i), Action: client.Edit, Data: []byte(`{"lost_on":"2026-11-27"}`), By: "anna", Reason: "the broker's dates"})
-			}
-		}
-		if a := l.settle("f"); a.Delivered != claims {
-			t.Errorf("got %+v, want all handled", a)
 		}
 		handled := map[int][]string{}
 		for _, c := range w.calls("") {

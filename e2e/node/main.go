@@ -45,6 +45,7 @@ type spec struct {
 	Timeout     time.Duration   `json:"timeout"`
 	Concurrency int             `json:"concurrency"`
 	OrderBy     string          `json:"order_by"` // as functions.ParseKey reads it; "" is the default
+	Breaker     bool            `json:"breaker"`  // suspends as by default; else never
 	// Do is the function's script; without one, each event brings its own in its extension "do".
 	Do string `json:"do"`
 	// URL is where the function's events are posted to instead.
@@ -70,6 +71,8 @@ func hosted() ([]functions.Function, error) {
 		fn := functions.Function{
 			Name: s.Name, Types: s.Types, Timeout: s.Timeout, Concurrency: s.Concurrency, Version: "1.0.0",
 			Retry: functions.Retry{Attempts: s.Attempts},
+			// Scripts fail by the dozen, and nothing else: that would look like an outage.
+			Breaker: functions.Breaker{Off: !s.Breaker},
 			Handle: func(ctx context.Context, e functions.Event) error {
 				return calls.around(ctx, s.Name, e, func() error { return handle(ctx, e) })
 			},
