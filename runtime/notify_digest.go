@@ -13,7 +13,8 @@ import (
 
 // explain leaves of an error what may be kept and told for long, and gives the id of its group.
 func explain(class, text string) (common, group string) {
-	return digest.Normalise(text), digest.Fingerprint(class, text)
+	common = digest.Normalise(text)
+	return common, digest.FingerprintOf(class, common)
 }
 
 // whyParked is what the audit says of a dead letter's failure. c is its copy, with headers and body.

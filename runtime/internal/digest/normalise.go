@@ -39,8 +39,11 @@ var (
 )
 
 // Fingerprint is the id of a group of failures: of all of a class whose texts are alike but for what differs from event to event.
-func Fingerprint(class, text string) string {
-	sum := sha256.Sum256([]byte(class + "\x00" + Normalise(text)))
+func Fingerprint(class, text string) string { return FingerprintOf(class, Normalise(text)) }
+
+// FingerprintOf is the fingerprint of a text that has been normalised already: doing that again takes longer than to write it down.
+func FingerprintOf(class, common string) string {
+	sum := sha256.Sum256([]byte(class + "\x00" + common))
 	return hex.EncodeToString(sum[:])[:10]
 }
 
