@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"time"
 
 	"github.com/siding-dev/siding/advisories"
@@ -113,7 +114,10 @@ func planPark(it *item, c streams.Copy, r advisories.Report) []step {
 	return append([]step{
 		{kind: stepPlace, place: streams.InDeadLetters, copy: advisories.Letter(c, r)},
 		{kind: stepRecord, record: advisories.ParkedRecord(it.ref, r)},
-		{kind: stepAudit, audit: advisories.ParkedAudit(it.ref, r, whyParked(c, r))},
+		// What the audit says of the error takes as long to find out as to store the copy: it comes when that is safe.
+		{kind: stepPrepare, prepare: func(context.Context) ([]step, error) {
+			return []step{{kind: stepAudit, audit: advisories.ParkedAudit(it.ref, r, whyParked(c, r))}}, nil
+		}},
 	}, settle(it)...)
 }
 
