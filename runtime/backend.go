@@ -178,6 +178,7 @@ func (r *Runtime) functionShow(ctx context.Context, name string) (client.Functio
 		if fn.Name == name {
 			f.Hosted, f.State, f.Start, f.Chaos = true, "running", fn.Start.String(), r.cfg.Chaos.Touches(name)
 			if o := h.owner(name); o != nil {
+				f.SetAside = setAsideViews(d.SetAside)
 				f.Suspension = suspensionView(o.suspension.Load())
 				if o.isSuspended() {
 					f.State = "suspended"

@@ -23,6 +23,7 @@ import (
 type backend interface {
 	functionList(ctx context.Context) ([]client.Function, error)
 	functionShow(ctx context.Context, name string) (client.Function, error)
+	setAside(ctx context.Context, s client.SetAsideRequest) (client.Function, error)
 	suspendFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error)
 	resumeFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error)
 	// deadLetters returns at most q.Limit dead letters after q.After, ordered
@@ -158,6 +159,7 @@ func (a *api) routes(in *intake) []route {
 		{pattern: "/api/v1/functions", methods: methods{get: a.functions}},
 		{pattern: "/api/v1/functions/{name}", methods: methods{get: a.function}},
 		{pattern: "/api/v1/functions/{name}/forget", methods: methods{post: a.forget}},
+		{pattern: "/api/v1/functions/{name}/set-aside", methods: methods{post: a.setAside}},
 		{pattern: "/api/v1/functions/{name}/suspend", methods: methods{post: a.suspendFunction}},
 		{pattern: "/api/v1/functions/{name}/resume", methods: methods{post: a.resumeFunction}},
 		{pattern: "/api/v1/dlq", methods: methods{get: a.deadLetters}},
@@ -280,7 +282,7 @@ func index(w http.ResponseWriter, _ *http.Request) error {
 
 POST /events                      store CloudEvents (binary, structured, batch)
 GET  /api/v1/functions            functions; /{name} for one
-POST /api/v1/functions/{name}/forget, …/suspend, …/resume
+POST /api/v1/functions/{name}/forget, …/suspend, …/resume, …/set-aside
 GET  /api/v1/dlq                  dead letters; /tail follows, /export has their events, /{function}/{sequence} shows one
 POST /api/v1/dlq/{function}/{sequence}/redrive, …/edit, …/discard, …/release
 GET  /api/v1/lanes                lanes; /{function}?key= shows one

@@ -59,27 +59,28 @@ func readSuspend(w http.ResponseWriter, r *http.Request) (client.SuspendRequest,
 }
 
 func (r *Runtime) suspendFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error) {
-	return r.changeFunction(ctx, s, (*owner).suspend)
+	return r.changeFunction(ctx, s.Function, func(o *owner) error { return o.suspend(ctx, s) })
 }
 
 func (r *Runtime) resumeFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error) {
-	return r.changeFunction(ctx, s, (*owner).resumeFunction)
+	return r.changeFunction(ctx, s.Function, func(o *owner) error { return o.resumeFunction(ctx, s) })
 }
 
-func (r *Runtime) changeFunction(ctx context.Context, s client.SuspendRequest, change func(*owner, context.Context, client.SuspendRequest) error) (client.Function, error) {
+// changeFunction has the owner of a function change something about it.
+func (r *Runtime) changeFunction(ctx context.Context, name string, change func(*owner) error) (client.Function, error) {
 	h, err := r.current()
 	if err != nil {
 		return client.Function{}, err
 	}
-	o := h.owner(s.Function)
+	o := h.owner(name)
 	if o == nil {
-		if _, err := r.functionShow(ctx, s.Function); err != nil {
+		if _, err := r.functionShow(ctx, name); err != nil {
 			return client.Function{}, err
 		}
-		return client.Function{}, newProblem(client.Refused, "function %s: is not hosted, so nothing of it is attempted", s.Function)
+		return client.Function{}, newProblem(client.Refused, "function %s: is not hosted, so nothing of it is attempted", name)
 	}
-	if err := change(o, ctx, s); err != nil {
+	if err := change(o); err != nil {
 		return client.Function{}, err
 	}
-	return r.functionShow(ctx, s.Function)
+	return r.functionShow(ctx, name)
 }

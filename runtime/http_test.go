@@ -57,6 +57,12 @@ func (b *fakeBackend) functionShow(_ context.Context, name string) (client.Funct
 	return client.Function{}, newProblem(client.NotFound, "function %s: not found", name).WithHint("siding function ls")
 }
 
+func (b *fakeBackend) setAside(ctx context.Context, s client.SetAsideRequest) (client.Function, error) {
+	f, err := b.functionShow(ctx, s.Function)
+	f.SetAside = []client.SetAsideRule{{Where: s.Where, By: s.By, Reason: s.Reason}}
+	return f, err
+}
+
 func (b *fakeBackend) suspendFunction(ctx context.Context, s client.SuspendRequest) (client.Function, error) {
 	return b.functionShow(ctx, s.Function)
 }

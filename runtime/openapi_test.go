@@ -68,6 +68,10 @@ var operations = map[string]operation{
 		in:      client.ForgetRequest{}, out: client.Forgotten{},
 		codes: []client.Code{client.Usage, client.NotFound, client.Refused, client.UnsupportedMedia, client.TooLarge},
 	},
+	"POST /api/v1/functions/{name}/set-aside": {
+		summary: "Park events that conditions pick before they run, or end that; needs a reason unless it ends", in: client.SetAsideRequest{}, out: client.Function{},
+		codes: []client.Code{client.Usage, client.NotFound, client.Conflict, client.Refused, client.Unavailable, client.UnsupportedMedia, client.TooLarge},
+	},
 	"POST /api/v1/functions/{name}/suspend": suspending("Make a function begin no attempt until it is resumed; needs a reason"),
 	"POST /api/v1/functions/{name}/resume":  suspending("End a suspension, whatever its cause"),
 	"GET /api/v1/dlq": {
@@ -164,7 +168,7 @@ func suspending(summary string) operation {
 }
 
 // requests are the types that callers send, and what must be in them. What the path says need not be said again.
-var requests = map[string][]string{"Decision": {"by"}, "PauseRequest": {"by", "key"}, "SuspendRequest": {"by"}, "ForgetRequest": nil}
+var requests = map[string][]string{"Decision": {"by"}, "PauseRequest": {"by", "key"}, "SuspendRequest": {"by"}, "SetAsideRequest": {"by", "where"}, "ForgetRequest": nil}
 
 // servedRoutes lists the routes as "GET /path", and whether each asks for a token.
 func servedRoutes() map[string]bool {
@@ -243,12 +247,13 @@ func TestOpenAPINamesTheParametersThatEndpointsRead(t *testing.T) {
 
 func TestOpenAPINamesWhatARequestMustHave(t *testing.T) {
 	h := newHTTPHandler(newFakeBackend(), httpOptions{})
-	full := map[string]any{"by": "ana", "reason": "test", "key": "k"}
-	for name, path := range map[string]string{"Decision": "/api/v1/dlq/file-claim/42/redrive", "PauseRequest": "/api/v1/lanes/file-claim/resume", "SuspendRequest": "/api/v1/functions/file-claim/resume"} {
+	full := map[string]any{"by": "ana", "reason": "test", "key": "k", "where": "size>1", "end": true}
+	optional := map[string]string{"key": "PauseRequest", "where": "SetAsideRequest", "end": "SetAsideRequest"} // what only one of them has
+	for name, path := range map[string]string{"Decision": "/api/v1/dlq/file-claim/42/redrive", "PauseRequest": "/api/v1/lanes/file-claim/resume", "SuspendRequest": "/api/v1/functions/file-claim/resume", "SetAsideRequest": "/api/v1/functions/file-claim/set-aside"} {
 		for left := range full {
 			body := map[string]any{}
 			for k, v := range full {
-				if k != left && (k != "key" || name == "PauseRequest") {
+				if k != left && (optional[k] == "" || optional[k] == name) {
 					body[k] = v
 				}
 			}
@@ -257,7 +262,7 @@ func TestOpenAPINamesWhatARequestMustHave(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := ask(t, h, http.MethodPost, path, string(text), "Content-Type", "application/json")
-			if refused := w.Code == client.Usage.Status(); refused != slices.Contains(requests[name], left) && (left != "key" || name == "PauseRequest") {
+			if refused := w.Code == client.Usage.Status(); refused != slices.Contains(requests[name], left) && (optional[left] == "" || optional[left] == name) {
 				t.Errorf("%s without %s: got %d %s, want it refused exactly if it is required", name, left, w.Code, w.Body)
 			}
 		}

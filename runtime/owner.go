@@ -88,6 +88,7 @@ type owner struct {
 	suspension atomic.Pointer[streams.Suspension] // for others: what the function is suspended by, nil if it is not
 	declaring  *work                              // writes the suspension down; nothing begins before it has
 	outdated   bool                               // what declaring writes
+	setAside   []setAside                         // as declared
 	told       []chan<- struct{}                  // closed when the suspension has been written down
 	stopping   bool
 

@@ -36,6 +36,7 @@ func (o *owner) begin(ctx context.Context) error {
 	if err := o.beginSuspended(ctx); err != nil {
 		return err
 	}
+	o.beginSetAside()
 	if err := o.lookBack(ctx, before); err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 		return false, err
 	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
 		o.declared.Since, o.declared.Head, o.declared.Paused, known = before.Since, before.Head, before.Paused, true
-		o.declared.Suspension, o.declared.Outages = before.Suspension, before.Outages
+		o.declared.Suspension, o.declared.Outages, o.declared.SetAside = before.Suspension, before.Outages, before.SetAside
 	default:
 		if err := o.nothingStands(ctx, before); err != nil {
 			return false, err

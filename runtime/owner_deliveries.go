@@ -108,7 +108,7 @@ func (o *owner) decode(it *item) error {
 	return nil
 }
 
-// admit lets an event through to its next attempt, unless it is none or has expired.
+// admit lets an event through to its next attempt, unless it is none, has expired or is to be set aside.
 func (o *owner) admit(ctx context.Context, it *item, decodeErr error) {
 	if decodeErr != nil {
 		now := time.Now()
@@ -119,7 +119,7 @@ func (o *owner) admit(ctx context.Context, it *item, decodeErr error) {
 		})
 		return
 	}
-	if !o.expire(ctx, it) {
+	if !o.expire(ctx, it) && !o.putAside(ctx, it) {
 		o.enqueue(it)
 	}
 }

@@ -14,8 +14,7 @@ import (
 // wants to stop that many keys wants to stop the function.
 const maxPaused = 1000
 
-// pauseLane stops one lane until it is resumed, over restarts too. What runs in it ends; nothing else starts. What has been written down is in
-// force, also when an error says that the audit does not know of it.
+// pauseLane stops one lane until it is resumed, over restarts too. What runs in it ends; nothing else starts.
 func (o *owner) pauseLane(ctx context.Context, p streams.PausedLane) error {
 	return o.ask(ctx, func() error {
 		if at := o.pausedAt(p.Lane); at >= 0 {
@@ -52,6 +51,12 @@ func (o *owner) pausedAt(token string) int {
 
 // declarePaused writes down which lanes are paused, and who changed that about one of them.
 func (o *owner) declarePaused(ctx context.Context, paused []streams.PausedLane, action string, p streams.PausedLane) error {
+	// The audit comes first: what is in force has always been told.
+	if err := o.store.Audit(ctx, streams.AuditEntry{
+		Action: action, Function: o.fn.Name, By: p.By, Reason: p.Reason, At: p.At, Detail: map[string]string{"key": p.Key, "lane": p.Lane},
+	}); err != nil {
+		return err
+	}
 	declared := o.declared
 	declared.Paused = paused
 	if err := o.store.Declare(ctx, declared); err != nil {
@@ -59,9 +64,7 @@ func (o *owner) declarePaused(ctx context.Context, paused []streams.PausedLane, 
 	}
 	o.declared = declared
 	o.setPaused(p.Lane, o.pausedAt(p.Lane) >= 0)
-	return o.store.Audit(ctx, streams.AuditEntry{
-		Action: action, Function: o.fn.Name, By: p.By, Reason: p.Reason, At: p.At, Detail: map[string]string{"key": p.Key, "lane": p.Lane},
-	})
+	return nil
 }
 
 func (o *owner) setPaused(token string, paused bool) {

@@ -28,6 +28,7 @@ type Declared struct {
 	Version       string        `json:"version,omitempty"`
 	OnPark        string        `json:"on_park,omitempty"` // what its lanes do behind a dead letter
 	Paused        []PausedLane  `json:"paused,omitempty"`
+	SetAside      []SetAside    `json:"set_aside,omitempty"` // what is parked before it runs
 	Suspension    *Suspension   `json:"suspension,omitempty"`
 	Outages       []Outage      `json:"outages,omitempty"`  // the last ones, the oldest first
 	From          string        `json:"from,omitempty"`     // the name that it had, until it is hosted by the new one
@@ -38,6 +39,14 @@ type Declared struct {
 type PausedLane struct {
 	Lane   string    `json:"lane"` // as in subjects
 	Key    string    `json:"key"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// SetAside is a rule by which an operator has events parked before they run. It stands over restarts, until it is ended.
+type SetAside struct {
+	Where  string    `json:"where"` // which events, in the one way in which conditions are written
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`

@@ -29,6 +29,9 @@ type Function struct {
 	State string `json:"state"`
 	// Suspension is absent while the function runs at its full rate.
 	Suspension *Suspension `json:"suspension,omitempty"`
+	// SetAside are the rules by which events are parked before they run; absent
+	// if there are none.
+	SetAside []SetAsideRule `json:"set_aside,omitempty"`
 	// WaitingFor says what keeps attempts from beginning: a dependency that is
 	// away, a window that is shut, a rate that is used up; absent if nothing does.
 	WaitingFor    string `json:"waiting_for,omitempty"`

@@ -1,11 +1,17 @@
 package client
 
+import "slices"
+
 // The node passes every answer through UTC, so that the contract about times
 // is kept in one place, whatever clock the parts of the answer came from.
 
 // UTC returns f with its times in UTC and no null lists.
 func (f Function) UTC() Function {
 	f.OldestParkedAt = f.OldestParkedAt.UTC()
+	f.SetAside = slices.Clone(f.SetAside)
+	for i := range f.SetAside {
+		f.SetAside[i].At = f.SetAside[i].At.UTC()
+	}
 	f.Types = append([]string{}, f.Types...)
 	if f.Suspension != nil {
 		s := *f.Suspension

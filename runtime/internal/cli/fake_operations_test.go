@@ -32,6 +32,22 @@ func fakeOperations(mux *http.ServeMux, holds bool, answer func(http.ResponseWri
 			answer(w, 200, client.Forgotten{Function: "old", Parked: 3, Retrying: 2, Held: 1, Applied: !f.DryRun})
 		}
 	})
+	mux.HandleFunc("POST /api/v1/functions/{name}/set-aside", func(w http.ResponseWriter, r *http.Request) {
+		var s client.SetAsideRequest
+		_ = json.NewDecoder(r.Body).Decode(&s)
+		f := fakeFunction()
+		switch {
+		case r.PathValue("name") != f.Name || s.By == "":
+			refuse(w, client.NewProblem(client.NotFound, "function "+r.PathValue("name")+": not found"))
+		case s.End && s.Where != "size>9":
+			refuse(w, client.NewProblem(client.Conflict, "function file-claim: no rule sets aside where "+s.Where).WithHint("`siding function show file-claim` lists the rules"))
+		case s.End:
+			answer(w, 200, f)
+		default:
+			f.SetAside = []client.SetAsideRule{{Where: s.Where, By: s.By, Reason: s.Reason, At: parkedAt()}}
+			answer(w, 200, f)
+		}
+	})
 	mux.HandleFunc("POST /api/v1/functions/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		var s client.SuspendRequest
 		_ = json.NewDecoder(r.Body).Decode(&s)
@@ -63,6 +79,7 @@ func fakeSuspension(s client.SuspendRequest) *client.Suspension {
 func fakeOutage() client.Function {
 	f := fakeFunction()
 	f.Name, f.State = "away", "suspended"
+	f.SetAside = []client.SetAsideRule{{Where: "size>9", By: "anna", Reason: "too large", At: parkedAt()}}
 	f.Suspension = &client.Suspension{
 		ID: "away-20260102T030405Z", Phase: "open", Cause: "outage", Since: parkedAt(), SuspendedAt: parkedAt(), By: "owner", FailedProbes: 2, NextProbeAt: parkedAt(),
 		Evidence: "10 attempts of 10 events, 10 keys and 5 sources failed in a row, none succeeded: contract system: connection refused",

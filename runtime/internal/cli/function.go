@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) function() *cobra.Command {
-	return a.noun("function", "Functions and how much stands where", a.functionLs(), a.functionShow(), a.functionSuspend(), a.functionResume(), a.functionForget(), a.functionAdopt())
+	return a.noun("function", "Functions and how much stands where", a.functionLs(), a.functionShow(), a.functionSuspend(), a.functionResume(), a.functionSetAside(), a.functionForget(), a.functionAdopt())
 }
 
 func (a *app) functionLs() *cobra.Command {
@@ -90,6 +90,9 @@ func (a *app) printFunction(f client.Function) error {
 		if !s.GaveUpAt.IsZero() {
 			t.row("gave up", at(now, s.GaveUpAt))
 		}
+	}
+	for _, s := range f.SetAside {
+		t.row("sets aside", fmt.Sprintf("%s, by %s at %s: %s", s.Where, s.By, at(time.Now(), s.At), s.Reason))
 	}
 	if f.WaitingFor != "" {
 		t.row("waiting for", f.WaitingFor)
