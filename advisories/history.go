@@ -56,7 +56,12 @@ func (h *History) Add(r streams.Record) {
 		if r.Kind == streams.RecordAttempt {
 			h.Due, h.Cause = r.Due, r.Cause
 		} else {
-			h.Crashes++
+			if r.Outcome != streams.OutcomeReturned {
+				h.Crashes++
+			}
+			if r.Cause != "" {
+				h.Cause = r.Cause
+			}
 		}
 		if h.FirstFailed.IsZero() {
 			h.FirstFailed = r.Ended

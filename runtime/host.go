@@ -42,6 +42,12 @@ func newHost(store *streams.Store, fns []functions.Function, s services) *host {
 	if s.checks == nil {
 		s.checks = newChecks()
 	}
+	if s.alone == nil {
+		s.alone = newAlone()
+	}
+	if s.death == nil {
+		s.death = &death{}
+	}
 	h := &host{store: store, fns: fns, services: s, owners: map[string]*owner{}, started: make(chan struct{}), faults: make(chan error, 1)}
 	h.fault = h.report
 	h.keeper = func(function string) laneKeeper {
@@ -75,6 +81,7 @@ func (h *host) run(ctx context.Context) error {
 	if err := h.notUnderWay(ctx, names(h.fns)...); err != nil && ctx.Err() == nil {
 		return err
 	}
+	h.lookAtDeath()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, fn := range h.fns {
 		g.Go(func() error { return h.own(ctx, fn) })

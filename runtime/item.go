@@ -57,6 +57,9 @@ type item struct {
 	credits *credits
 }
 
+// suspect reports whether the process died while the item was attempted, in this cycle.
+func (it *item) suspect() bool { return it.history.Crashes > 0 }
+
 // attempts are those made in this cycle and charged.
 func (it *item) attempts() int { return it.history.Attempts }
 

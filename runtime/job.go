@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/siding-dev/siding/functions"
+	"github.com/siding-dev/siding/streams"
 )
 
 // job is one attempt on its way through a worker and back to the owner. It has what the attempt needs: a worker never looks into an
@@ -24,6 +25,9 @@ type job struct {
 	result    functions.Result
 	span      *attemptSpan
 	abandoned atomic.Bool // the owner gave up waiting: nobody reads the result
+
+	slot int // of the ledger
+	run  streams.Run
 
 	lane            string
 	hangs, returned bool // see hung, which guards them
@@ -49,8 +53,10 @@ func (o *owner) attempt(j *job) {
 	ctx, j.span = o.tracer.attempt(ctx, j.traced, j.attempt.Number, j.redelivered, j.previous)
 	ctx = functions.WithTrace(ctx, handedOn(ctx, j.traced))
 	o.metrics.started(o.fn.Name)
+	o.ledger.Reach(j.slot, j.run, streams.RunStarted)
 	j.started = time.Now()
 	j.result = functions.Invoke(functions.WithAttempt(ctx, j.attempt), o.fn, j.event)
 	j.ended = time.Now()
+	o.ledger.Reach(j.slot, j.run, streams.RunReturned)
 	o.metrics.attempt(o.fn.Name, j.result, j.started.Sub(j.ready), j.ended.Sub(j.started))
 }

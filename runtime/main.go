@@ -58,6 +58,7 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	if err != nil {
 		return err
 	}
+	r.process = true
 	go func() {
 		select {
 		case <-r.Ready():

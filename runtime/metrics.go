@@ -36,7 +36,7 @@ type functionMetrics struct {
 	blocked, held, oldestHold, paused prometheus.Gauge
 	suspended                         prometheus.Gauge
 	wait, handler                     prometheus.Observer
-	done, holds, releases             prometheus.Counter
+	done, holds, releases, crashes    prometheus.Counter
 	failures                          *prometheus.CounterVec // by outcome and class
 	parkings                          *prometheus.CounterVec // by cause and by
 	breaches                          *prometheus.CounterVec // by limit
@@ -95,6 +95,7 @@ func newMetrics(names ...string) *metrics {
 	parkings := counter("siding_parked_total", "Events that became dead letters, by cause and by who parked them.", "function", "cause", "by")
 	holds := counter("siding_held_total", "Events that were held.", "function")
 	releases := counter("siding_released_total", "Held events that were let go on.", "function")
+	crashes := counter("siding_crashed_attempts_total", "Attempts during which the process died, as the next one found out.", "function")
 	breaches := counter("siding_hold_limit_breaches_total", "Lanes that came to hold more, or longer, than their function's limit.", "function", "limit")
 	inFlight := gauge("siding_in_flight", "Attempts running now.")
 	parked := gauge("siding_parked", "Dead letters standing now.")
@@ -117,7 +118,7 @@ func newMetrics(names ...string) *metrics {
 			blocked: blocked.WithLabelValues(name), held: held.WithLabelValues(name),
 			oldestHold: oldestHold.WithLabelValues(name), paused: paused.WithLabelValues(name),
 			suspended: suspended.WithLabelValues(name),
-			holds:     holds.WithLabelValues(name), releases: releases.WithLabelValues(name),
+			holds:     holds.WithLabelValues(name), releases: releases.WithLabelValues(name), crashes: crashes.WithLabelValues(name),
 			done:     attempts.WithLabelValues(name, string(functions.Done), ""),
 			failures: attempts.MustCurryWith(prometheus.Labels{"function": name}),
 			parkings: parkings.MustCurryWith(prometheus.Labels{"function": name}),
@@ -169,6 +170,9 @@ func (m *metrics) attempt(function string, res functions.Result, wait, took time
 	outcome := closedLabel(res.Outcome, functions.Retried, functions.Parked, functions.Discarded)
 	f.failures.WithLabelValues(outcome, closedLabel(res.Class, functions.Classes()...)).Inc()
 }
+
+// crashed counts an attempt during which the process died.
+func (m *metrics) crashed(function string) { m.function(function).crashes.Inc() }
 
 // dead counts an event that became a dead letter; by is one of advisories.By….
 func (m *metrics) dead(function string, cause advisories.Cause, by string) {

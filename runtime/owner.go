@@ -58,6 +58,11 @@ type owner struct {
 	fault    func(error) // told of each store error that may mean an unwritable store
 	hung     *hung
 	checks   *checks
+	alone    *alone
+	death    *death
+	wanting  bool  // alone knows of a suspect of ours whose turn it is
+	quiet    quiet // behind a suspect
+	nudged   chan struct{}
 	gate     gated
 	waiting  atomic.Pointer[string] // what keeps attempts from beginning, for others to read
 
@@ -74,6 +79,7 @@ type owner struct {
 	inRetry    map[uint64]*item // by sequence of the copy in RETRY
 	queue      []*item          // for a worker: those that have just arrived
 	waited     []*item          // for a worker: those that waited for something else before, in their lane or in RETRY
+	suspects   []*item          // for a worker, and for nothing else to run
 	favored    bool             // the last one that got a worker was of waited
 	attempting map[uint64]*item // running ones
 	held       map[uint64]*item // delayed and exhausted ones: a deadline hangs on each
@@ -129,7 +135,7 @@ type notice struct {
 func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 	o := &owner{
 		fn: fn, store: store, log: s.log.With("function", fn.Name), tracer: s.tracer, metrics: s.metrics, timing: s.timing, fault: s.fault, hung: s.hung,
-		checks: s.checks, gate: newGated(fn),
+		checks: s.checks, alone: s.alone, death: s.death, nudged: make(chan struct{}, 1), gate: newGated(fn),
 		events: make(chan delivered, 64), retries: make(chan delivered, 64), decided: make(chan delivered, 8),
 		notices: make(chan notice, 256), calls: make(chan func()), jobs: make(chan *job, fn.Concurrency),
 		results: make(chan *job, streams.LedgerSlots),
@@ -150,12 +156,16 @@ type services struct {
 	fault   func(error)
 	hung    *hung   // of the whole process
 	checks  *checks // of the whole process
+	alone   *alone  // of the whole process
+	death   *death  // of the process before
 }
 
 // run owns the function until ctx ends, then stops in order. It returns an error only if it could not begin.
 func (o *owner) run(ctx context.Context) error {
 	defer close(o.ended)
 	defer o.closeLedger()
+	o.alone.join(o)
+	defer o.leaveAll()
 	o.timer = time.NewTimer(time.Hour)
 	defer o.timer.Stop()
 	if err := o.begin(ctx); err != nil {
@@ -225,6 +235,7 @@ func (o *owner) run(ctx context.Context) error {
 			f()
 		case <-o.timer.C:
 			o.onTimer(whole)
+		case <-o.nudged:
 		case <-heartbeat.C:
 			o.heartbeat()
 		case <-sweep:
@@ -373,6 +384,7 @@ func (o *owner) onTimer(ctx context.Context) {
 		}
 	}
 	o.lookFor(ctx)
+	o.endQuiet(now)
 	limit := o.fn.Timeout + o.timing.stuck
 	for _, it := range o.attempting {
 		if at := it.since.Add(limit); at.After(now) {
@@ -381,68 +393,6 @@ func (o *owner) onTimer(ctx context.Context) {
 			o.onStuck(ctx, it)
 		}
 	}
-}
-
-// enqueue makes an item ready for a worker.
-func (o *owner) enqueue(it *item) {
-	it.phase, it.ready = queued, time.Now()
-	if it.retry == 0 && it.ref.Sequence == o.cursor {
-		o.queue = append(o.queue, it)
-	} else {
-		o.waited = append(o.waited, it)
-	}
-}
-
-// dispatch hands queued items to free workers, in turn of those that have just arrived and of those that had to wait before. A key's events
-// wait for each other: if each of them went behind everybody else in the window too, a hot key would stand still beside the others.
-func (o *owner) dispatch(ctx context.Context) {
-	for len(o.queue)+len(o.waited) > 0 && o.mayStart(time.Now()) {
-		from := &o.queue
-		if len(o.queue) == 0 || len(o.waited) > 0 && !o.favored {
-			from = &o.waited
-		}
-		o.favored = from == &o.waited
-		it := (*from)[0]
-		(*from)[0] = nil
-		*from = (*from)[1:]
-		switch {
-		case it.phase != queued || o.stopped(it) || !o.ofRun(it):
-		case time.Since(it.ready) > shortWait && o.expire(ctx, it): // it may have waited for days
-			o.perform(ctx) // its lane goes on
-		default:
-			o.start(it)
-		}
-	}
-}
-
-// start begins the next attempt of an item. The slot in the ledger says so before the handler does.
-func (o *owner) start(it *item) {
-	number := it.attempts() + 1
-	var err error
-	o.store.Gated("begin", func() {
-		it.slot, err = o.ledger.Begin(streams.Run{Sequence: it.ref.Sequence, Cycle: it.cycle, Attempt: number})
-	})
-	if err != nil {
-		o.log.Error("the ledger takes no more running events", "event", it.ref.ID(), "err", err)
-		it.phase, it.due = delayed, time.Now().Add(maxRepeat)
-		o.held[it.ref.Sequence] = it
-		o.wake(it.due)
-		return
-	}
-	it.phase, it.since = running, time.Now()
-	it.job = &job{
-		it: it, lane: it.ref.Lane, event: it.event, traced: o.traced(it), previous: it.span, ready: it.ready, redelivered: it.redelivered,
-		attempt: functions.Attempt{
-			Number: number, Allowed: o.fn.Retry.Attempts, Cycle: it.cycle, Key: it.key,
-			Sequence: it.ref.Sequence, FirstFailedAt: it.history.CycleFailed, Crashes: it.history.Crashes,
-		},
-	}
-	o.backoffSpan(it)
-	o.attempting[it.ref.Sequence] = it
-	o.diagnosis.Began(it.ref.Sequence)
-	o.gate.Started(it.since)
-	o.wake(it.since.Add(o.fn.Timeout + o.timing.stuck))
-	o.jobs <- it.job
 }
 
 // finish takes an item out of memory: it is settled or stands elsewhere, as its lane is told by end.

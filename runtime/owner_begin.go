@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/siding-dev/siding/advisories"
 	"github.com/siding-dev/siding/streams"
 )
 
@@ -86,7 +85,7 @@ func (o *owner) declare(ctx context.Context) (known bool, err error) {
 		return false, err
 	case before.Stream == source.Name && before.StreamCreated.Equal(source.Created):
 		o.declared.Since, o.declared.Head, o.declared.Paused, known = before.Since, before.Head, before.Paused, true
-		o.declared.Suspension, o.declared.Outages, o.declared.SetAside = before.Suspension, before.Outages, before.SetAside
+		o.declared.Suspension, o.declared.Outages, o.declared.SetAside, o.declared.Deaths = before.Suspension, before.Outages, before.SetAside, before.Deaths
 	default:
 		if err := o.nothingStands(ctx, before); err != nil {
 			return false, err
@@ -177,47 +176,6 @@ func (o *owner) attach(ctx context.Context, known bool) error {
 	}
 	o.decisions, err = o.store.DecisionConsumer(ctx, o.fn.Name)
 	return err
-}
-
-// survivors looks at the attempts that were running when the process died. Each gets one record of class crash, which is not
-// charged, unless the event has been settled since: then only the slot had not been freed. What stands in RETRY has not been.
-func (o *owner) survivors(ctx context.Context, retry []streams.Ref) error {
-	stands := make(map[uint64]bool, len(retry))
-	for _, ref := range retry {
-		stands[ref.Sequence] = true
-	}
-	for _, run := range o.ledger.Running() {
-		if run.Boot != o.ledger.Boot() {
-			if err := o.survivor(ctx, run, stands[run.Sequence]); err != nil {
-				return err
-			}
-		}
-		o.store.Gated("end", func() { o.ledger.End(run.Slot) })
-	}
-	o.survived = true
-	return nil
-}
-
-func (o *owner) survivor(ctx context.Context, run streams.RunningSlot, stands bool) error {
-	records, err := o.store.Records(ctx, o.fn.Name, run.Sequence)
-	if err != nil {
-		return err
-	}
-	h := advisories.Fold(records)
-	recorded := h.Cycle > run.Cycle || h.Cycle == run.Cycle && (h.Attempts >= run.Attempt || h.Final != "" || h.Parked)
-	for _, r := range records {
-		recorded = recorded || r.Boot == run.Boot && (r.Kind == streams.RecordCrash ||
-			r.Kind == streams.RecordAttempt && !r.Charged && r.Cycle == run.Cycle && r.Attempt == run.Attempt)
-	}
-	if recorded || run.Cycle == 0 && len(records) == 0 && !stands && o.ledger.Settled(run.Sequence) {
-		return nil
-	}
-	now := time.Now().UTC()
-	o.log.Warn("the process died while an event was attempted; the attempt is not charged", "event", fmt.Sprintf("%s/%d", o.fn.Name, run.Sequence), "attempt", run.Attempt)
-	return o.store.Append(ctx, streams.Record{
-		Function: o.fn.Name, Sequence: run.Sequence, Kind: streams.RecordCrash, Cycle: run.Cycle, Attempt: run.Attempt,
-		Class: "crash", Error: "the process died while the attempt ran", Started: now, Ended: now, Version: o.fn.Version, Boot: run.Boot,
-	})
 }
 
 // contiguous checks that no delivery of the source stream got lost between the server and us: the floor must never pass an event that

@@ -231,7 +231,8 @@ func (o *owner) continueRetry(ctx context.Context, it *item) {
 		return
 	}
 	if h.Cause != "" && h.Cause != string(advisories.Exhausted) {
-		o.park(ctx, it, advisories.Cause(h.Cause), advisories.ByAttempt)
+		cause := advisories.Cause(h.Cause)
+		o.park(ctx, it, cause, whoParks(cause))
 		return
 	}
 	if o.isExhausted(it) {

@@ -88,7 +88,7 @@ func (o *owner) goOn(ctx context.Context, it *item) {
 	cause := advisories.Cause(h.Cause)
 	switch {
 	case cause != "" && cause != advisories.Exhausted:
-		o.park(ctx, it, cause, advisories.ByAttempt)
+		o.park(ctx, it, cause, whoParks(cause))
 	case it.retry == 0:
 		// Also an exhausted one: RETRY is where JetStream's own counter says so.
 		o.do(ctx, it, planRetry(it, o.declared.Stream), func() {
@@ -153,11 +153,4 @@ func (o *owner) rewrite(ctx context.Context, it *item) {
 		it.phase, it.since = waiting, time.Now()
 		o.tell(it.ref, lane.Retry)
 	})
-}
-
-func (o *owner) endSlot(it *item) {
-	if it.slot >= 0 {
-		o.store.Gated("end", func() { o.ledger.End(it.slot) })
-		it.slot = -1
-	}
 }

@@ -98,7 +98,7 @@ func (o *owner) changeSetAside(ctx context.Context, rule streams.SetAside, end b
 
 // putQueuedAside looks again at what was let through before a rule was made, and has not begun.
 func (o *owner) putQueuedAside(ctx context.Context) {
-	for _, it := range slices.Concat(o.queue, o.waited, o.gate.after) {
+	for _, it := range slices.Concat(o.queue, o.waited, o.suspects, o.gate.after) {
 		if it.phase == queued {
 			o.putAside(ctx, it) // it is passed over where it stands in the queue
 		}

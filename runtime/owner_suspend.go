@@ -237,7 +237,8 @@ func (o *owner) unchargeItem(ctx context.Context, seq uint64, r streams.Record) 
 // beginSuspended takes up the suspension of an earlier life, and completes what that one could not write down.
 func (o *owner) beginSuspended(ctx context.Context) error {
 	o.diagnosis = diagnosis.New(o.fn.Name, o.fn.Breaker, o.fn.Concurrency, o.declared.Suspension)
-	s := o.declared.Suspension
+	o.suspendKiller(time.Now().UTC())
+	s := o.diagnosis.Suspension()
 	o.suspension.Store(s)
 	o.metrics.suspended(o.fn.Name, o.diagnosis.Suspended())
 	if s == nil {

@@ -61,10 +61,11 @@ func TestARehearsedKillStrikesAsOftenAsItSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules []chaos.Rule
 		kills int
-		want  functions.Attempt
+		want  functions.Attempt // zero: the event is parked
 	}{
-		"in the first attempt": {[]chaos.Rule{{Do: chaos.Kill, Times: 2}}, 2, functions.Attempt{Number: 1, Crashes: 2}},
+		"in the first attempt": {[]chaos.Rule{{Do: chaos.Kill, Times: 1}}, 1, functions.Attempt{Number: 1, Crashes: 1}},
 		"in a retry":           {[]chaos.Rule{{Do: chaos.Fail, Times: 1}, {Do: chaos.Kill, Times: 1}}, 1, functions.Attempt{Number: 2, Crashes: 1}},
+		"twice":                {[]chaos.Rule{{Do: chaos.Kill, Times: 2}}, 2, functions.Attempt{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,7 +85,14 @@ func TestARehearsedKillStrikesAsOftenAsItSays(t *testing.T) {
 					l.bury(m)
 				}
 				l := w.rehearsed(chaos.Plan{Rules: c.rules, Kill: func() { t.Error("got another kill") }}, f)
-				if a := l.settle("f"); a.Delivered != 1 {
+				a := l.settle("f")
+				if c.want == (functions.Attempt{}) {
+					if a.Parked != 1 || len(w.calls("1")) != 0 {
+						t.Errorf("got %+v, want the event convicted, and its handler never reached", a)
+					}
+					return
+				}
+				if a.Delivered != 1 {
 					t.Errorf("got %+v, want the event delivered", a)
 				}
 				calls := w.calls("1")

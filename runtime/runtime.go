@@ -52,6 +52,9 @@ type Runtime struct {
 	timing  timing
 	hung    *hung
 	checks  *checks
+	alone   *alone
+	death   *death // of the process before
+	process bool   // this node is what the process is for: a panic that ends it is kept for the next one
 	tracer  *tracer
 	host    atomic.Pointer[host] // nil while there is none: before the start, and while a store recovers
 	begun   chan struct{}        // closed when the functions run for the first time
@@ -95,7 +98,7 @@ func New(cfg Config, fns ...functions.Function) (*Runtime, error) {
 	if cfg.Getenv == nil {
 		cfg.Getenv = os.Getenv
 	}
-	r := &Runtime{cfg: cfg, fns: all, log: cfg.Logger, timing: defaultTiming(), hung: newHung(), checks: newChecks(), begun: make(chan struct{})}
+	r := &Runtime{cfg: cfg, fns: all, log: cfg.Logger, timing: defaultTiming(), hung: newHung(), checks: newChecks(), alone: newAlone(), death: &death{}, begun: make(chan struct{})}
 	if cfg.Grace > 0 {
 		r.timing.grace = cfg.Grace
 	}
@@ -167,6 +170,11 @@ func (r *Runtime) Run(ctx context.Context) error {
 			r.log.Warn("closing the store", "err", err)
 		}
 	}()
+	stop, err := r.watchLife(node)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	r.clients.Store(node.Addr())
 	var listener net.Listener
 	if r.cfg.HTTP != "" && r.cfg.HTTP != "off" {
@@ -217,7 +225,7 @@ func (r *Runtime) session(ctx context.Context, node *streams.Node, first bool) e
 			return err
 		}
 	}
-	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing, hung: r.hung, checks: r.checks})
+	h := newHost(store, r.fns, services{log: r.log, tracer: r.tracer, metrics: r.counted, timing: r.timing, hung: r.hung, checks: r.checks, alone: r.alone, death: r.death})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.run(ctx) })
 	g.Go(func() error { return h.notify(ctx, r.cfg.Notify.Interval, r.webhook) })

@@ -31,6 +31,7 @@ type Declared struct {
 	SetAside      []SetAside    `json:"set_aside,omitempty"` // what is parked before it runs
 	Suspension    *Suspension   `json:"suspension,omitempty"`
 	Outages       []Outage      `json:"outages,omitempty"`  // the last ones, the oldest first
+	Deaths        []Death       `json:"deaths,omitempty"`   // of the process, of late, in which it had a part; the oldest first
 	From          string        `json:"from,omitempty"`     // the name that it had, until it is hosted by the new one
 	Adopting      *Adopting     `json:"adopting,omitempty"` // who gets all of this; it is not hosted until that is finished
 }
@@ -42,6 +43,12 @@ type PausedLane struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+}
+
+// Death is a death of the process while, or just after, an event of the function was attempted.
+type Death struct {
+	At   time.Time `json:"at"`
+	Boot uint32    `json:"boot"` // the life that died, as the ledger counts them
 }
 
 // SetAside is a rule by which an operator has events parked before they run. It stands over restarts, until it is ended.

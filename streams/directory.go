@@ -78,6 +78,14 @@ func (e *UnwritableError) Unwrap() error { return e.Err }
 type directory struct {
 	path string
 	lock *flock.Flock
+	died *Ended
+}
+
+// Ended is what is known of a process that had the directory and did not give it back.
+type Ended struct {
+	PID   int
+	Since time.Time // when it took the directory
+	At    time.Time // its last sign of life
 }
 
 // openDirectory makes the directory if it is missing, locks it and checks its format. On an error nothing stays locked.
@@ -103,10 +111,28 @@ func openDirectory(path string) (*directory, error) {
 		// The handle is closed, not the lock: the lock was never ours.
 		return nil, errors.Join(refusal, d.lock.Close())
 	}
+	if info, err := os.Stat(filepath.Join(path, holderFile)); err == nil {
+		d.died = &Ended{At: info.ModTime()}
+		d.died.PID, d.died.Since = readHolder(path)
+	}
 	if err := errors.Join(checkFormat(path), writeHolder(path)); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	return d, nil
+}
+
+// Died says how the process ended that had the directory before, if it did not give it back.
+func (n *Node) Died() (Ended, bool) {
+	if n.dir.died == nil {
+		return Ended{}, false
+	}
+	return *n.dir.died, true
+}
+
+// Alive leaves a sign of life for the process that comes after one that dies. It need not succeed.
+func (n *Node) Alive() {
+	now := time.Now()
+	_ = os.Chtimes(filepath.Join(n.dir.path, holderFile), now, now)
 }
 
 // release gives the directory back. The holder's name goes first, while the lock still keeps a successor from writing

@@ -53,8 +53,8 @@ type LedgerKey struct {
 // Every change takes effect by one aligned 8-byte store, and all that this store
 // depends on is stored before it. A mark and its check bits are one word. The floor
 // is written beside the old value and then switched to. A slot's payload comes
-// before the word that puts the slot in use. A slot in use is rewritten through a
-// journal. The floor moves before the marks that it passes are cleared; marks left
+// before the word that puts the slot in use, and how far the run has come is said
+// by that word alone. The floor moves before the marks that it passes are cleared; marks left
 // behind by a kill carry the previous lap of the ring and are dropped at open.
 //
 // Power loss is different, because the kernel writes pages back in any order. Call
@@ -108,8 +108,7 @@ func (l *Ledger) put(at int, word uint64) {
 	}
 }
 
-// Boot is a number that differs at each open of the file; it is never 0, so that a
-// Run with Boot 0 is one that does not run now.
+// Boot is a number that differs at each open of the file; it is never 0.
 func (l *Ledger) Boot() uint32 { return l.boot }
 
 // Window is LedgerWindow.

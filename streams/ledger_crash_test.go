@@ -40,9 +40,9 @@ func checkBetween(t rapid.TB, l *Ledger, before, after *ledgerModel) {
 	if count != l.MarkedCount() {
 		t.Fatalf("MarkedCount: got %d, want %d", l.MarkedCount(), count)
 	}
-	found := map[int]Run{}
+	found := map[int]RunningSlot{}
 	for _, r := range l.Running() {
-		found[r.Slot] = r.Run
+		found[r.Slot] = r
 	}
 	slots := maps.Clone(found)
 	maps.Copy(slots, before.slots)

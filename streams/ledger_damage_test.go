@@ -63,7 +63,6 @@ func TestLedgerSetsAsideWhatIsOfNoUse(t *testing.T) {
 		{"torn floor", "floor: checksum", write(func(w []uint64, b []byte) []byte { w[ledgerFloorAt+2]++; return b })},
 		{"torn cursor", "cursor: checksum", write(func(w []uint64, b []byte) []byte { w[ledgerCursorAt+2]++; return b })},
 		{"torn boot", "boot: checksum", write(func(w []uint64, b []byte) []byte { w[ledgerBootAt+2] = 0; return b })},
-		{"torn journal", "journal: checksum", write(func(w []uint64, b []byte) []byte { w[ledgerJournalAt+4] = 1; return b })},
 		{"torn mark", "sequences 192 to 239", write(func(w []uint64, b []byte) []byte { w[ledgerRingIndex(200/48)]++; return b })},
 		{"mark of a lap to come", "sequences 192 to 239", write(func(w []uint64, b []byte) []byte {
 			w[ledgerRingIndex(4)] = addLedgerMark(0, 4+ledgerRingWords, 1)

@@ -21,10 +21,9 @@ const (
 	ledgerIdentityAt = 4
 	ledgerSumAt      = 8
 	// Values that change are three words each, and each has a cache line of its own.
-	ledgerFloorAt   = 16
-	ledgerCursorAt  = 24
-	ledgerBootAt    = 32
-	ledgerJournalAt = 40 // slot number, then a slot
+	ledgerFloorAt  = 16
+	ledgerCursorAt = 24
+	ledgerBootAt   = 32 // The words from 40 on, up to the ring, are reserved.
 
 	ledgerHeaderWords = 512
 	ledgerRingWords   = 1 << 16
@@ -173,7 +172,6 @@ type ledgerContent struct {
 	floor, cursor, boot uint64
 	highest             uint64 // number of the last word with marks
 	stale               []int  // ring words of the previous lap, still to be cleared
-	flip                bool   // the journal holds a slot that was being rewritten
 	free                []int  // slots not in use, the lowest last
 }
 
@@ -243,9 +241,6 @@ func (l *Ledger) adopt(words []uint64, c ledgerContent) {
 	l.words = words
 	for _, at := range c.stale {
 		l.put(at, 0)
-	}
-	if c.flip {
-		l.finishFlip()
 	}
 	l.boot = uint32(c.boot) + 1
 	if l.boot == 0 {

@@ -1,35 +1,47 @@
 package streams
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"os"
+	"sync/atomic"
 )
 
 // LedgerSlots is how many runs of one function can be in progress at once.
 const LedgerSlots = 2048
 
-// Run is one event whose handler runs, or a suspect: an event whose handler was
-// running when the process died. The numbers must lie between 0 and 2^31-1.
+// Run is one attempt of an event. The numbers must lie between 0 and 2^31-1.
 type Run struct {
 	Sequence uint64
 	Cycle    int
 	Attempt  int
-	// Boot is the boot in which the handler started. Begin takes 0 for the present
-	// one. A slot whose Boot is 0 is a suspect that does not run.
+	// Boot is the boot in which the attempt began. Begin takes 0 for the present
+	// one.
 	Boot uint32
-	// Crashes is how often the process died while this event ran.
+	// Crashes is how often the process had died while the event ran, before this.
 	Crashes int
 }
+
+// RunState is how far a run has come.
+type RunState int
+
+// The states. The first one is that of Begin; whoever calls the handler says the others.
+const (
+	RunBegun    RunState = iota // the handler was not called yet
+	RunStarted                  // it was called
+	RunReturned                 // it has returned, and what follows from that was not stored yet
+)
 
 // RunningSlot is a slot in use.
 type RunningSlot struct {
 	Slot int
 	Run
+	State RunState
 }
 
 // A slot is four words: sequence, cycle and attempt, boot and crashes, and a seal
-// over these and the slot's number. A seal of 0 is a free slot, whatever the other words say.
+// over these and the slot's number, which also says the state. A seal of 0 is a free slot, whatever the other words say.
 const ledgerSealAt = ledgerSlotWords - 1
 
 func ledgerSlotIndex(slot int) int { return ledgerSlotsAt + slot*ledgerSlotWords }
@@ -61,6 +73,55 @@ func decodeRun(words []uint64) Run {
 		Attempt:  int(uint32(words[1])),
 		Boot:     uint32(words[2] >> 32),
 		Crashes:  int(uint32(words[2])),
+	}
+}
+
+// sealed is a seal as it stands in a slot whose run has come so far.
+func sealed(seal uint64, s RunState) uint64 {
+	switch s {
+	case RunStarted:
+		return bits.RotateLeft64(seal, 32)
+	case RunReturned:
+		return ^seal
+	case RunBegun:
+	}
+	return seal
+}
+
+// stateOf reads how far the run in a slot has come; false for a seal that is none of these words.
+func stateOf(slot int, words []uint64) (s RunState, ok bool) {
+	seal, stands := ledgerSlotSeal(slot, words), atomic.LoadUint64(&words[ledgerSealAt])
+	for _, s := range []RunState{RunBegun, RunStarted, RunReturned} {
+		if stands == sealed(seal, s) {
+			return s, true
+		}
+	}
+	return RunBegun, false
+}
+
+// Reach notes how far a run has come that Begin has given a slot. It is safe for concurrent use with everything else: a slot that has
+// been ended, and may be another run's by now, stays as it is.
+func (l *Ledger) Reach(slot int, r Run, s RunState) {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if l.words == nil || slot < 0 || slot >= LedgerSlots {
+		return
+	}
+	if r.Boot == 0 {
+		r.Boot = l.boot
+	}
+	words, err := encodeRun(slot, r)
+	if err != nil {
+		return
+	}
+	at := &l.words[ledgerSlotIndex(slot)+ledgerSealAt]
+	for _, before := range []RunState{RunBegun, RunStarted} {
+		if before < s && atomic.CompareAndSwapUint64(at, sealed(words[ledgerSealAt], before), sealed(words[ledgerSealAt], s)) {
+			if l.cut != nil {
+				l.cut()
+			}
+			return
+		}
 	}
 }
 
@@ -106,7 +167,7 @@ func (l *Ledger) End(slot int) {
 }
 
 func (l *Ledger) inUse(slot int) bool {
-	return l.words != nil && slot >= 0 && slot < LedgerSlots && l.words[ledgerSlotIndex(slot)+ledgerSealAt] != 0
+	return l.words != nil && slot >= 0 && slot < LedgerSlots && atomic.LoadUint64(&l.words[ledgerSlotIndex(slot)+ledgerSealAt]) != 0
 }
 
 // Running lists the slots in use by number.
@@ -120,78 +181,51 @@ func (l *Ledger) running() []RunningSlot {
 	var running []RunningSlot
 	for slot := range LedgerSlots {
 		if l.inUse(slot) {
-			running = append(running, RunningSlot{slot, decodeRun(l.words[ledgerSlotIndex(slot):])})
+			words := l.words[ledgerSlotIndex(slot):]
+			state, _ := stateOf(slot, words)
+			running = append(running, RunningSlot{slot, decodeRun(words), state})
 		}
 	}
 	return running
 }
 
-// Flip replaces what a slot in use says, as one step: after a kill it says the one
-// or the other, and is never free. The error names a slot that is not in use.
-func (l *Ledger) Flip(slot int, r Run) error {
-	l.gate.RLock()
-	defer l.gate.RUnlock()
-	if l.words == nil {
-		return ErrLedgerClosed
-	}
-	return l.flip(slot, r)
-}
-
-func (l *Ledger) flip(slot int, r Run) error {
-	if !l.inUse(slot) {
-		return fmt.Errorf("ledger %s: slot %d is not in use", l.path, slot)
-	}
-	words, err := encodeRun(slot, r)
-	if err != nil {
-		return fmt.Errorf("ledger %s: slot %d: %w", l.path, slot, err)
-	}
-	l.put(ledgerJournalAt, uint64(slot))
-	l.putSlot(ledgerJournalAt+1, words)
-	l.finishFlip()
-	return nil
-}
-
-// finishFlip copies the journal, which is in use, to its slot and frees the journal.
-func (l *Ledger) finishFlip() {
-	slot := int(l.words[ledgerJournalAt])
-	l.putSlot(ledgerSlotIndex(slot), [ledgerSlotWords]uint64(l.words[ledgerJournalAt+1:]))
-	l.put(ledgerJournalAt+1+ledgerSealAt, 0)
-}
-
 // CleanStop ends what runs and closes: the next open finds no run that this process
-// did not survive. An event with crashes keeps its slot and its count, with Boot 0,
-// because stopping in time does not clear a suspect.
+// did not survive.
 func (l *Ledger) CleanStop() error {
 	l.gate.Lock()
 	defer l.gate.Unlock()
-	var errs error
 	for _, r := range l.running() {
-		if r.Crashes == 0 {
-			l.put(ledgerSlotIndex(r.Slot)+ledgerSealAt, 0)
-			continue
-		}
-		r.Boot = 0
-		errs = errors.Join(errs, l.flip(r.Slot, r.Run))
+		l.put(ledgerSlotIndex(r.Slot)+ledgerSealAt, 0)
 	}
-	return errors.Join(errs, l.unmap())
+	return l.unmap()
 }
 
 func (c *ledgerContent) inspectSlots(words []uint64) error {
-	flipped := -1
-	if journal := words[ledgerJournalAt:]; journal[1+ledgerSealAt] != 0 {
-		if journal[0] >= LedgerSlots || journal[1+ledgerSealAt] != ledgerSlotSeal(int(journal[0]), journal[1:]) {
-			return errors.New("journal: checksum does not match")
-		}
-		c.flip, flipped = true, int(journal[0])
-	}
 	for slot := LedgerSlots - 1; slot >= 0; slot-- {
-		switch s := words[ledgerSlotIndex(slot):]; {
-		case slot == flipped: // The journal holds the whole of it.
+		s := words[ledgerSlotIndex(slot):]
+		_, whole := stateOf(slot, s)
+		switch {
 		case s[ledgerSealAt] == 0:
 			c.free = append(c.free, slot)
-		case s[ledgerSealAt] != ledgerSlotSeal(slot, s):
+		case !whole:
 			return fmt.Errorf("slot %d: checksum does not match", slot)
 		}
 	}
 	return nil
+}
+
+// LedgerRuns lists what the ledger at a path says was running when the process that
+// had it open died. The file is only read, and nothing comes of one that cannot be
+// trusted, which is for whoever opens it to say.
+func LedgerRuns(path string) []RunningSlot {
+	content, err := os.ReadFile(path)
+	if err != nil || len(content) != ledgerBytes {
+		return nil
+	}
+	words := make([]uint64, ledgerWords)
+	copy(ledgerFileBytes(words), content)
+	if _, err := intactLedger(words); err != nil {
+		return nil
+	}
+	return (&Ledger{words: words}).running()
 }

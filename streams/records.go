@@ -34,6 +34,9 @@ const (
 	RecordGone      RecordKind = "gone"       // final: removed by someone else before it was finished
 )
 
+// OutcomeReturned is the outcome of an attempt whose handler had returned when the process died, before that was stored. It may have done its work.
+const OutcomeReturned = "returned"
+
 // Record is one attempt record: what happened to one event of one function at one instant. Times are UTC.
 type Record struct {
 	Function string     `json:"function"`
@@ -42,7 +45,7 @@ type Record struct {
 	Cycle    int        `json:"cycle"`
 	Attempt  int        `json:"attempt"`           // number within the cycle, from 1; 0 when no handler was invoked
 	Charged  bool       `json:"charged"`           // whether the attempt counts against the policy
-	Outcome  string     `json:"outcome,omitempty"` // of an attempt: retry or park
+	Outcome  string     `json:"outcome,omitempty"` // of an attempt: retry or park; of a crash: OutcomeReturned or nothing
 	Class    string     `json:"class,omitempty"`
 	Code     string     `json:"code,omitempty"`
 	Error    string     `json:"error,omitempty"`

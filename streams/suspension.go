@@ -24,6 +24,7 @@ const (
 	SuspendedByInflow  SuspensionCause = "inflow"  // most of what comes in would be parked
 	SuspendedByHandler SuspensionCause = "handler" // its handler asked not to be called any more
 	SuspendedByPerson  SuspensionCause = "person"
+	SuspendedByCrashes SuspensionCause = "crashes" // it takes the process down again and again
 )
 
 // Suspension is kept with the declaration of a function while it is suspended, and while it comes back to its full rate. It outlives restarts.
@@ -79,9 +80,12 @@ type Outage struct {
 // keptOutages is how many outages of a function are remembered.
 const keptOutages = 50
 
-// Suspend returns the declaration with a suspension, nil for none, and remembers which outage it was.
+// Suspend returns the declaration with a suspension, nil for none, and remembers which outage it was. One because of crashes ends their count.
 func (d Declared) Suspend(s *Suspension) Declared {
 	d.Suspension = s
+	if s != nil && s.Cause == SuspendedByCrashes {
+		d.Deaths = nil
+	}
 	if s == nil || s.Cause != SuspendedByOutage || slices.ContainsFunc(d.Outages, func(o Outage) bool { return o.ID == s.ID }) {
 		return d
 	}

@@ -1,0 +1,151 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/siding-dev/siding/streams"
+)
+
+// death is what is known of how the process before this one ended, if it did not stop in order.
+type death struct {
+	at      time.Time     // when, as far as that is known; otherwise when this one found out
+	report  string        // what the Go runtime said of the panic, or of the fatal error, that ended it; "" for a kill
+	running []string      // ids of the events whose attempt ran
+	quiet   time.Duration // what is waited behind each suspect
+}
+
+// words are the report in one line.
+func (d *death) words() string {
+	for line := range strings.Lines(d.report) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return inOneLine(line)
+		}
+	}
+	return ""
+}
+
+// maxBeside bounds how many other events are named.
+const maxBeside = 20
+
+// beside says what else ran when the process died during an attempt.
+func (d *death) beside(function string, sequence uint64) string {
+	this := streams.Ref{Function: function, Sequence: sequence}.ID()
+	var others []string
+	for _, id := range d.running {
+		if id != this {
+			others = append(others, id)
+		}
+	}
+	switch {
+	case len(others) == 0:
+		return "nothing else ran"
+	case len(others) > maxBeside:
+		return fmt.Sprintf("beside it ran %s and %d more", strings.Join(others[:maxBeside], ", "), len(others)-maxBeside)
+	}
+	return "beside it ran " + strings.Join(others, ", ")
+}
+
+// lookAtDeath finds out which attempts of hosted functions ran when the process died, and says what is done about that. A ledger that cannot be read is
+// left to its owner.
+func (h *host) lookAtDeath() {
+	if h.death.at.IsZero() {
+		h.death.at = time.Now()
+	}
+	h.death.running = nil
+	for _, fn := range h.fns {
+		for _, run := range streams.LedgerRuns(ledgerPath(h.store, fn.Name)) {
+			if run.State != streams.RunBegun {
+				h.death.running = append(h.death.running, streams.Ref{Function: fn.Name, Sequence: run.Sequence}.ID())
+			}
+		}
+	}
+	if len(h.death.running) == 0 {
+		return
+	}
+	if h.death.report != "" {
+		h.death.quiet = quietAfterPanic
+	}
+	named := h.death.running[:min(len(h.death.running), maxBeside)]
+	h.log.Warn("the process before this one died while events were attempted; they are attempted again one at a time, with nothing beside them, and one that does it again is parked",
+		"events", len(h.death.running), "among_them", strings.Join(named, " "), "at", h.death.at.UTC().Format(time.RFC3339), "last_words", h.death.words())
+}
+
+// The files in the data directory that keep a panic.
+const (
+	panicFile     = "panic"      // of this process, empty while it lives
+	lastPanicFile = "panic.last" // the newest one, for people
+)
+
+// maxReport bounds what is kept of a panic in memory, in bytes.
+const maxPanicReport = 64 << 10
+
+// watchLife finds out how the process before this one ended, and sees to it that the next one can find out the same. stop ends that in order.
+func (r *Runtime) watchLife(node *streams.Node) (stop func(), err error) {
+	if died, ok := node.Died(); ok {
+		r.death.at = died.At
+		r.log.Warn("the process before this one did not stop in order", "pid", died.PID, "since", died.Since.Format(time.RFC3339), "last_sign_of_life", died.At.UTC().Format(time.RFC3339))
+	}
+	over := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				node.Alive()
+			}
+		}
+	}()
+	stop = func() { close(over); <-done }
+	if !r.process {
+		return stop, nil
+	}
+	file, err := r.keepPanic(node.Dir())
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("directory %s: panic: %w", node.Dir(), err)
+	}
+	return func() {
+		stop()
+		_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+	}, nil
+}
+
+// keepPanic reads what the process before this one has left, and has the Go runtime write down what ends this one.
+func (r *Runtime) keepPanic(dir string) (*os.File, error) {
+	path := filepath.Join(dir, panicFile)
+	report, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(report) > 0 {
+		if info, err := os.Stat(path); err == nil {
+			r.death.at = info.ModTime()
+		}
+		r.death.report = string(report[:min(len(report), maxPanicReport)])
+		if err := os.Rename(path, filepath.Join(dir, lastPanicFile)); err != nil {
+			return nil, err
+		}
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := debug.SetCrashOutput(file, debug.CrashOptions{}); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
