@@ -9,9 +9,10 @@ import (
 // History is what the attempt records of one event say, folded into where its current cycle stands. It is the only memory of
 // attempts that survives everything: resetting a consumer wipes JetStream's delivery counts, and a kill loses the last ones.
 type History struct {
-	Cycle    int // the highest one that was recorded
-	Attempts int // charged attempts in that cycle
-	Crashes  int // how often the process died during an attempt of that cycle
+	Cycle     int // the highest one that was recorded
+	Attempts  int // charged attempts in that cycle
+	Crashes   int // how often the process died in that cycle before a handler had returned
+	LastCrash Crash
 	// GivenBack is how many attempts were made in that cycle and not charged, because the function was suspended.
 	GivenBack int
 	Due       time.Time
@@ -26,6 +27,13 @@ type History struct {
 	LastFailed  time.Time
 	Last        streams.Record // the newest failed attempt
 	Records     []streams.Record
+}
+
+// Crash is an attempt that the process did not survive: its number, the life in which it ran, and when the next life noticed.
+type Crash struct {
+	Attempt int
+	Boot    uint32
+	At      time.Time
 }
 
 // Fold reads records in the order in which they were written.
@@ -62,6 +70,7 @@ func (h *History) Add(r streams.Record) {
 			if r.Cause != "" {
 				h.Cause = r.Cause
 			}
+			h.LastCrash = Crash{Attempt: r.Attempt, Boot: r.Boot, At: r.Ended}
 		}
 		if h.FirstFailed.IsZero() {
 			h.FirstFailed = r.Ended

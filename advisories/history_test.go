@@ -61,6 +61,7 @@ func modelHistory(records []streams.Record) History {
 		}
 		if r.Kind == streams.RecordCrash {
 			h.Crashes++
+			h.LastCrash = Crash{Attempt: r.Attempt, Boot: r.Boot, At: r.Ended}
 		}
 		if r.Kind == streams.RecordAttempt {
 			h.Due, h.Cause = r.Due, r.Cause

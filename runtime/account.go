@@ -283,10 +283,7 @@ func (h *host) accountOf(ctx context.Context, d streams.Declared) (client.Functi
 			return client.FunctionAccount{}, newProblem(client.Unavailable, "function %s has not begun yet", d.Name)
 		}
 	}
-	ledger, _, err := streams.OpenLedger(ledgerPath(h.store, d.Name), streams.LedgerKey{Function: d.Name, Stream: d.Stream, Created: d.StreamCreated})
-	if err != nil {
-		return client.FunctionAccount{}, err
-	}
-	defer func() { _ = ledger.Close() }()
+	// One that is missing or damaged is left so: its next owner must find out that the marks are lost.
+	ledger, _ := streams.ReadLedger(ledgerPath(h.store, d.Name), streams.LedgerKey{Function: d.Name, Stream: d.Stream, Created: d.StreamCreated})
 	return accountOf(ctx, h.store, d, ledger)
 }

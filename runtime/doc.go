@@ -44,6 +44,10 @@
 // begin stays queued. Checks of dependencies run beside the owner and end with it. The run of a window is nowhere stored: a start within a
 // window begins one of what stands then, and attempts, which are counted in the records, count on across runs.
 //
+// The ledger can mark a window of sequences above the first one that is not settled (streams.LedgerWindow, about three million). While a handler takes
+// so long that others fill it, the owner takes no further event from the source stream: what could not be marked would be handled again after
+// a kill. What stands in RETRY, in HELD or among the dead letters is marked and holds nothing up, nor does a gap of other functions' events.
+//
 // A step that cannot be stored is kept and repeated; the event stays where it stands until then. A store that cannot be written at all
 // (a full disk leaves a stream unwritable until the server restarts) ends the session: the server is started again when there is room.
 //
@@ -83,6 +87,13 @@
 //
 // A delivery that is lost between the server and the owner would let the floor pass an event that nobody has seen. Consumer
 // sequences are contiguous, so a gap is noticed, and the consumer is reset.
+//
+// # What is handled twice
+//
+// An attempt that succeeds in a cycle in which the process died during an earlier one may be the second one that did: the audit says so
+// (possibly_delivered_twice), with both lives, and siding_possibly_delivered_twice_total counts it. The same is said of what an earlier life had been
+// handed when the ledger, and with it the marks of that life, is lost. Where it is known that an earlier attempt succeeded, because a mark stands or because a
+// handler that had been given up returned after all, it is delivered_again, and siding_delivered_again_total.
 //
 // # Telling someone
 //

@@ -30,6 +30,7 @@ type world struct {
 	mu    sync.Mutex
 	log   []call
 	lives int
+	sync  streams.Sync // of the nodes
 }
 
 // call is one invocation of a handler.
@@ -163,7 +164,7 @@ func (w *world) start(timing timing, fns []functions.Function, opts ...streams.S
 
 func (w *world) open(opts ...streams.StoreOption) *life {
 	w.t.Helper()
-	node, err := streams.Open(context.Background(), streams.Config{Dir: w.dir, MaxStore: 1 << 30, Logger: testLog()})
+	node, err := streams.Open(context.Background(), streams.Config{Dir: w.dir, Sync: w.sync, MaxStore: 1 << 30, Logger: testLog()})
 	if err != nil {
 		w.t.Fatalf("open node: %v", err)
 	}

@@ -36,7 +36,9 @@ type functionMetrics struct {
 	blocked, held, oldestHold, paused prometheus.Gauge
 	suspended                         prometheus.Gauge
 	wait, handler                     prometheus.Observer
-	done, holds, releases, crashes    prometheus.Counter
+	done, holds, releases             prometheus.Counter
+	crashes, again                    prometheus.Counter
+	possiblyTwice                     *prometheus.CounterVec // by why
 	failures                          *prometheus.CounterVec // by outcome and class
 	parkings                          *prometheus.CounterVec // by cause and by
 	breaches                          *prometheus.CounterVec // by limit
@@ -97,6 +99,9 @@ func newMetrics(names ...string) *metrics {
 	releases := counter("siding_released_total", "Held events that were let go on.", "function")
 	crashes := counter("siding_crashed_attempts_total", "Attempts during which the process died, as the next one found out.", "function")
 	breaches := counter("siding_hold_limit_breaches_total", "Lanes that came to hold more, or longer, than their function's limit.", "function", "limit")
+	again := counter("siding_delivered_again_total", "Events that were handled twice: an attempt succeeded after another one had.", "function")
+	possibly := counter("siding_possibly_delivered_twice_total",
+		"Events that may have been handled twice: nobody knows how an earlier attempt ended, because of a crash or with the ledger lost.", "function", "why")
 	inFlight := gauge("siding_in_flight", "Attempts running now.")
 	parked := gauge("siding_parked", "Dead letters standing now.")
 	oldest := gauge("siding_oldest_dead_letter_timestamp_seconds", "When the oldest dead letter was parked; 0 if there is none.")
@@ -119,6 +124,7 @@ func newMetrics(names ...string) *metrics {
 			oldestHold: oldestHold.WithLabelValues(name), paused: paused.WithLabelValues(name),
 			suspended: suspended.WithLabelValues(name),
 			holds:     holds.WithLabelValues(name), releases: releases.WithLabelValues(name), crashes: crashes.WithLabelValues(name),
+			again: again.WithLabelValues(name), possiblyTwice: possibly.MustCurryWith(prometheus.Labels{"function": name}),
 			done:     attempts.WithLabelValues(name, string(functions.Done), ""),
 			failures: attempts.MustCurryWith(prometheus.Labels{"function": name}),
 			parkings: parkings.MustCurryWith(prometheus.Labels{"function": name}),
@@ -128,6 +134,9 @@ func newMetrics(names ...string) *metrics {
 		// increase to whoever is to be alarmed.
 		for _, limit := range []string{limitAge, limitDepth} {
 			f.breaches.WithLabelValues(limit)
+		}
+		for _, why := range []doubt{doubtCrash, doubtLedger} {
+			f.possiblyTwice.WithLabelValues(string(why))
 		}
 		m.functions[name] = f
 	}
@@ -245,6 +254,14 @@ func (m *metrics) hold(function string) { m.function(function).holds.Inc() }
 
 // release counts a held event that was let go on.
 func (m *metrics) release(function string) { m.function(function).releases.Inc() }
+
+// deliveredAgain counts an event that was handled twice.
+func (m *metrics) deliveredAgain(function string) { m.function(function).again.Inc() }
+
+// possiblyTwice counts an event that may have been.
+func (m *metrics) possiblyTwice(function string, why doubt) {
+	m.function(function).possiblyTwice.WithLabelValues(closedLabel(why, doubtCrash, doubtLedger)).Inc()
+}
 
 // holdLimit counts a lane that came past a limit: limitAge or limitDepth.
 func (m *metrics) holdLimit(function, limit string) {

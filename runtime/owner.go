@@ -31,6 +31,7 @@ type timing struct {
 	stuck    time.Duration // what a handler gets after its timeout to notice that
 	deaf     bool          // advisories are not read
 	line     int           // how many events of one key wait in memory; 0 = lane.DefaultBound
+	span     uint64        // how far beyond the ledger's floor an event may be begun; 0 = streams.LedgerWindow
 }
 
 func defaultTiming() timing {
@@ -87,6 +88,7 @@ type owner struct {
 	asides     map[uint64]*aside
 	landings   chan landing
 	departed   int
+	syncs      syncs
 	lanes      lanes
 	abandoned  int
 	jammed     atomic.Bool // too many handlers hang; also read by others
@@ -100,12 +102,15 @@ type owner struct {
 
 	bounds   streams.Source  // of the source stream at the start
 	fresh    bool            // there was no ledger
+	forgot   bool            // the marks of earlier lives are lost
 	replayed uint64          // highest source sequence that an earlier process may have begun
+	doubted  uint64          // highest one that an earlier process may have handled without a mark that is left; 0 = none
 	standing map[uint64]bool // sequences found in a place at the start that the ledger could not mark
 	order    []uint64        // source sequences seen and above the floor, ascending
 	cursor   uint64
-	looked   time.Time // ahead, for a lane that waits for the cursor
-	skipped  uint64    // first sequence that was passed over since the last look at the source stream; 0 = none
+	beyond   *delivered // an event that cannot be marked before the floor has moved; no further one is taken
+	looked   time.Time  // ahead, for a lane that waits for the cursor
+	skipped  uint64     // first sequence that was passed over since the last look at the source stream; 0 = none
 	holes    holes
 	expected uint64 // next consumer sequence of the source consumer; 1 after a reset
 	// Of the last reset because of a gap: the delivery that showed it, and when.
@@ -141,6 +146,7 @@ func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 		results: make(chan *job, streams.LedgerSlots),
 		items:   map[uint64]*item{}, inRetry: map[uint64]*item{}, attempting: map[uint64]*item{}, held: map[uint64]*item{},
 		standing: map[uint64]bool{}, deciding: map[uint64]bool{}, asides: map[uint64]*aside{}, landings: make(chan landing, maxAside), waiters: map[decisionKey]chan<- decisionResult{},
+		syncs: syncs{always: store.Node().SyncsAlways(), done: make(chan error, 1)},
 		lanes: newLanes(fn, s.timing.line), longest: fn.Retry.Backoff.Longest(fn.Retry.Attempts), lost: make(chan error, 1), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 	o.tellWaiting()
@@ -213,7 +219,7 @@ func (o *owner) run(ctx context.Context) error {
 	var lost error
 	for ctx.Err() == nil && lost == nil {
 		events := o.events
-		if o.departed >= busyAside {
+		if o.departed >= busyAside || o.beyond != nil {
 			events = nil
 		}
 		select {
@@ -231,6 +237,8 @@ func (o *owner) run(ctx context.Context) error {
 			o.onResult(whole, j)
 		case l := <-o.landings:
 			o.land(whole, l)
+		case err := <-o.syncs.done:
+			o.onSynced(whole, err)
 		case f := <-o.calls:
 			f()
 		case <-o.timer.C:
@@ -241,6 +249,7 @@ func (o *owner) run(ctx context.Context) error {
 		case <-sweep:
 			o.sweep(whole)
 		}
+		o.letIn(whole)
 		o.perform(whole)
 		o.tend(whole)
 		o.dispatch(whole)
@@ -425,6 +434,9 @@ func (o *owner) heartbeat() {
 		if (it.inMemory() || it.phase == moving) && it.msg != nil {
 			_ = it.msg.InProgress()
 		}
+	}
+	if o.beyond != nil {
+		_ = o.beyond.msg.InProgress()
 	}
 }
 

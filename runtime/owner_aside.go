@@ -71,8 +71,13 @@ func (o *owner) land(ctx context.Context, l landing) {
 
 // landAll waits for everything that is applied beside the owner. Each step of it has a time limit.
 func (o *owner) landAll(ctx context.Context) {
-	for o.departed > 0 {
-		o.land(ctx, <-o.landings)
+	for o.departed+o.syncs.pending() > 0 {
+		select {
+		case l := <-o.landings:
+			o.land(ctx, l)
+		case err := <-o.syncs.done:
+			o.onSynced(ctx, err)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ func (o *owner) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.openLedger(); err != nil {
+	if err := o.openLedger(known); err != nil {
 		return err
 	}
 	before := o.remember()
@@ -41,6 +41,11 @@ func (o *owner) begin(ctx context.Context) error {
 	}
 	for _, ref := range retry {
 		if err := o.adoptStanding(ctx, ref); err != nil {
+			return err
+		}
+	}
+	if o.syncs.always { // what has just been marked may be acknowledged from now on
+		if err := o.syncLedger(); err != nil {
 			return err
 		}
 	}
@@ -116,10 +121,11 @@ func ledgerPath(store *streams.Store, function string) string {
 	return streams.LedgerPath(store.Node().Dir(), function)
 }
 
-func (o *owner) openLedger() error {
+// openLedger says once when marks of earlier lives are lost. What an earlier life may have begun is looked up in the records then.
+func (o *owner) openLedger(known bool) error {
 	path := ledgerPath(o.store, o.fn.Name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("function %s: ledger: %w", o.fn.Name, err)
+		return fmt.Errorf("function %s: ledger: %w: hint: let this user write to the data directory", o.fn.Name, err)
 	}
 	ledger, state, err := streams.OpenLedger(path,
 		streams.LedgerKey{Function: o.fn.Name, Stream: o.declared.Stream, Created: o.declared.StreamCreated})
@@ -127,15 +133,20 @@ func (o *owner) openLedger() error {
 		return fmt.Errorf("function %s: %w", o.fn.Name, err)
 	}
 	o.ledger = ledger
-	if state.SetAside != "" {
+	if o.syncs.always {
+		if err := ledger.ClearAfterSync(); err != nil {
+			return fmt.Errorf("function %s: %w", o.fn.Name, err)
+		}
+	}
+	switch {
+	case state.SetAside != "":
 		o.log.Warn("the ledger cannot be trusted and was set aside; events since the last acknowledgement may be handled once more",
 			"file", state.SetAside, "why", state.Why)
+	case state.Fresh && known:
+		o.log.Warn("the ledger is not there any more and was made anew; events since the last acknowledgement may be handled once more", "file", path)
 	}
 	o.fresh = state.Fresh
-	o.replayed = ledger.Cursor()
-	if !state.Kept() {
-		o.replayed = ^uint64(0)
-	}
+	o.replayed, o.forgot = ledger.Cursor(), known && !state.Kept()
 	return nil
 }
 
@@ -168,8 +179,16 @@ func (o *owner) attach(ctx context.Context, known bool) error {
 	}
 	o.ledger.SetFloor(max(floor, ackFloor))
 	o.cursor = o.ledger.Floor()
-	if !known && o.replayed == ^uint64(0) {
-		o.replayed = 0 // a new function has no history to look up
+	begun := uint64(0) // a new function has no history to look up
+	switch {
+	case known && (made || o.syncs.always): // a power loss takes the cursor back, and leaves records of what came behind it
+		begun = o.bounds.Last
+	case known: // the ledger may be an old copy
+		begun = source.CachedInfo().Delivered.Stream
+	}
+	o.replayed = max(o.replayed, begun)
+	if o.forgot {
+		o.doubted = begun
 	}
 	if o.retry, err = o.store.RetryConsumer(ctx, o.fn.Name, o.fn.Retry.Attempts); err != nil {
 		return err

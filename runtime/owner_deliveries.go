@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,6 +38,37 @@ func (o *owner) onEvent(ctx context.Context, d delivered) {
 		return
 	}
 	o.seen(seq)
+	if !o.fits(seq) {
+		o.log.Warn("an event must wait, because it lies too far behind the first one that is not settled; what comes behind it waits too",
+			"event", streams.Ref{Function: o.fn.Name, Sequence: seq}.ID(), "settled", o.ledger.Floor())
+		o.beyond = &d
+		return
+	}
+	o.arrive(ctx, d)
+}
+
+// fits reports whether an event could be marked when it has ended: the ledger has room for a window of sequences above the first one that is not
+// settled. What cannot be marked is not begun, because a kill would have it handled once more.
+func (o *owner) fits(seq uint64) bool {
+	span := cmp.Or(o.timing.span, streams.LedgerWindow)
+	if seq > o.ledger.Floor()+span {
+		o.advance() // nothing may have been settled since the cursor passed what is not the function's
+	}
+	return seq <= o.ledger.Floor()+span
+}
+
+// letIn takes the event that had to wait for the floor.
+func (o *owner) letIn(ctx context.Context) {
+	if o.beyond != nil && o.fits(o.beyond.meta.Sequence.Stream) {
+		d := *o.beyond
+		o.beyond = nil
+		o.arrive(ctx, d)
+	}
+}
+
+// arrive takes an event of the source stream into memory.
+func (o *owner) arrive(ctx context.Context, d delivered) {
+	seq := d.meta.Sequence.Stream
 	it := &item{
 		ref: streams.Ref{Function: o.fn.Name, Sequence: seq}, slot: -1, msg: d.msg, credits: d.credits,
 		header: d.msg.Headers(), data: d.msg.Data(), subject: d.msg.Subject(), stored: d.meta.Timestamp,

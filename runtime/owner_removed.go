@@ -23,7 +23,7 @@ type memory struct {
 }
 
 func (o *owner) remember() memory {
-	m := memory{kept: o.replayed != ^uint64(0), floor: max(o.ledger.Floor(), o.declared.Since-1), marks: map[uint64]bool{}}
+	m := memory{kept: !o.forgot, floor: max(o.ledger.Floor(), o.declared.Since-1), marks: map[uint64]bool{}}
 	if !m.kept || o.bounds.First <= m.floor+1 {
 		return m
 	}

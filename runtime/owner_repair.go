@@ -203,7 +203,7 @@ func (o *owner) markStanding(ctx context.Context, place streams.Place, ref strea
 	if err != nil {
 		o.standing[ref.Sequence] = true
 	}
-	if o.replayed != ^uint64(0) { // with its ledger lost, every event is found unmarked
+	if !o.forgot { // with its ledger lost, every event is found unmarked
 		o.moveCut(ref, "it stood in "+place.Stream(ref.Function)+" and was not marked")
 	}
 	return true, nil

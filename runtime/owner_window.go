@@ -106,7 +106,7 @@ func (o *owner) ofRun(it *item) bool {
 // workedOff reports whether nothing is left that a run up to mark could attempt before its window closes. What only waits in its lane is not asked: it
 // waits for another event, which is, or for a person.
 func (o *owner) workedOff(ctx context.Context, now time.Time, mark uint64) bool {
-	if o.lineUp()+len(o.attempting)+len(o.stalled)+o.departed > 0 {
+	if o.lineUp()+len(o.attempting)+len(o.stalled)+o.departed+o.syncs.pending() > 0 {
 		return false
 	}
 	if o.cursor < mark { // something may be on its way, or what lies between is not the function's

@@ -52,12 +52,20 @@ func (e ended) final(it *item, kind streams.RecordKind) streams.Record {
 }
 
 // planDone settles an event whose handler succeeded. On the hot path that is one mark and one ack; whoever has
-// a record gets a final one, so that no record is left that nothing explains.
-func planDone(it *item, e ended) []step {
-	if it.retry == 0 && !it.recorded {
+// a record gets a final one, so that no record is left that nothing explains. twice tells the audit of an event that was, or may have been,
+// handled before; nil for any other.
+func planDone(it *item, e ended, twice *streams.AuditEntry) []step {
+	if it.retry == 0 && !it.recorded && twice == nil {
 		return settle(it)
 	}
-	return append([]step{{kind: stepAside}, {kind: stepRecord, record: e.final(it, streams.RecordDelivered)}}, settle(it)...)
+	steps := []step{{kind: stepAside}}
+	if twice != nil {
+		steps = append(steps, step{kind: stepAudit, audit: *twice})
+	}
+	if it.retry != 0 || it.recorded {
+		steps = append(steps, step{kind: stepRecord, record: e.final(it, streams.RecordDelivered)})
+	}
+	return append(steps, settle(it)...)
 }
 
 // planDiscarded settles an event that its handler dropped on purpose.

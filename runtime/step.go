@@ -21,6 +21,7 @@ const (
 	stepPlace                    // create the event at another place
 	stepRewrite                  // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
 	stepMark                     // mark the source sequence as settled in the ledger
+	stepSync                     // bring the ledger to the disk; it follows each mark of a node that syncs always
 	stepAck                      // acknowledge the delivery of the source stream
 	stepLeave                    // remove the copy in RETRY; its item is finished after that
 	stepDelete                   // delete one message by its sequence
@@ -101,6 +102,10 @@ func (o *owner) apply(ctx context.Context, w *work) progress {
 			o.depart(ctx, w)
 			return departed
 		}
+		if w.steps[0].kind == stepSync && !o.stopping {
+			o.awaitSync(w)
+			return departed
+		}
 		more, err := o.step(ctx, w, w.steps[0])
 		if err != nil {
 			o.keep(w, err)
@@ -153,7 +158,11 @@ func (o *owner) step(ctx context.Context, w *work, s step) (more []step, err err
 	if s.kind == stepPrepare {
 		return s.prepare(ctx)
 	}
-	return nil, o.change(ctx, w, s)
+	err = o.change(ctx, w, s)
+	if s.kind == stepMark && o.syncs.always && err == nil {
+		more = []step{{kind: stepSync}}
+	}
+	return more, err
 }
 
 func (o *owner) change(ctx context.Context, w *work, s step) error {
@@ -207,6 +216,8 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 			o.advance()
 		}
 		return err
+	case stepSync:
+		return o.syncLedger()
 	case stepAck:
 		o.store.Ack(s.msg)
 		return nil

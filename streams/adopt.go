@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -207,15 +205,14 @@ func (s *Store) adoptCopy(ctx context.Context, place Place, ref Ref, name string
 }
 
 // adoptLedger writes the marks into the ledger of the new name. A ledger that cannot be trusted is left out: the records tell the same.
-func (s *Store) adoptLedger(d, next Declared) (err error) {
+func (s *Store) adoptLedger(d, next Declared) error {
 	if err := s.DropLedger(next.Name); err != nil {
 		return err
 	}
-	before, err := s.keptLedger(d)
-	if before == nil || err != nil {
-		return err
+	before := s.keptLedger(d)
+	if before == nil {
+		return nil
 	}
-	defer func() { err = errors.Join(err, before.Close()) }()
 	after, _, err := OpenLedger(LedgerPath(s.node.dir.path, next.Name), ledgerKey(next))
 	if err != nil {
 		return err
@@ -232,29 +229,25 @@ func (s *Store) adoptLedger(d, next Declared) (err error) {
 
 // clean refuses a function whose events ran when the process died: only its own program can say what became of them.
 func (s *Store) clean(d Declared) error {
-	ledger, err := s.keptLedger(d)
-	if ledger == nil || err != nil {
-		return err
+	ledger := s.keptLedger(d)
+	if ledger == nil {
+		return nil
 	}
 	running := len(ledger.Running())
-	if err := ledger.Close(); err != nil || running == 0 {
-		return err
+	if running == 0 {
+		return nil
 	}
 	return fmt.Errorf("function %s: %w: %d of them", d.Name, ErrUnclean, running)
 }
 
-// keptLedger opens a ledger that is there and can be trusted, and is nil for any other. It leaves none behind that was not there: an empty one would
+// keptLedger reads a ledger that is there and can be trusted, and is nil for any other. It leaves none behind that was not there: an empty one would
 // say that no event was ever seen, where none says that the records are to be asked.
-func (s *Store) keptLedger(d Declared) (*Ledger, error) {
-	path := LedgerPath(s.node.dir.path, d.Name)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (s *Store) keptLedger(d Declared) *Ledger {
+	ledger, state := ReadLedger(LedgerPath(s.node.dir.path, d.Name), ledgerKey(d))
+	if !state.Kept() {
+		return nil
 	}
-	ledger, state, err := OpenLedger(path, ledgerKey(d))
-	if err != nil || state.Kept() {
-		return ledger, err
-	}
-	return nil, errors.Join(ledger.Close(), os.Remove(path))
+	return ledger
 }
 
 func ledgerKey(d Declared) LedgerKey {

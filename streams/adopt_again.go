@@ -87,9 +87,9 @@ func (s *Store) settled(ctx context.Context, d Declared) (floor uint64, marks []
 	if floor, err = s.acked(ctx, d); err != nil {
 		return 0, nil, err
 	}
-	ledger, err := s.keptLedger(d)
-	if ledger == nil || err != nil {
-		return floor, nil, err
+	ledger := s.keptLedger(d)
+	if ledger == nil {
+		return floor, nil, nil
 	}
 	floor = max(floor, ledger.Floor())
 	for seq := range ledger.Marked() {
@@ -97,5 +97,5 @@ func (s *Store) settled(ctx context.Context, d Declared) (floor uint64, marks []
 			marks = append(marks, seq)
 		}
 	}
-	return floor, marks, ledger.Close()
+	return floor, marks, nil
 }

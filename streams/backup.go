@@ -215,8 +215,7 @@ func (s *Store) copyLedgers(ctx context.Context, b *Backup, ledgers map[string]*
 	return nil
 }
 
-// readIntactLedger reads the file of a ledger that no owner has open. Somebody who counts may open it for a moment, and change it by
-// that: a copy that does not fit together is read again. A file that never does is damaged, and is copied as it is.
+// readIntactLedger reads the file of a ledger that no owner has open. Somebody who adopts the function may write it for a moment: a copy that does not fit together is read again. A file that never does is damaged, and is copied as it is.
 func readIntactLedger(path string) (content []byte, err error) {
 	for range 5 {
 		if content, err = os.ReadFile(path); err != nil || CheckLedger(content) == nil {

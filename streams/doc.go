@@ -30,7 +30,8 @@
 //
 // The ledger of a function is one memory-mapped file: the floor (every sequence up to it is settled), a settled bit for each sequence
 // between the floor and the window, and slots for what runs. A mark is one atomic store that costs nanoseconds and survives the
-// process, because the page cache does. Settled means: finished with on the source stream, either done or safely standing elsewhere.
+// process, because the page cache does. On a node that syncs always a mark waits for a sync, which it shares with all that were made before that sync
+// began; and marks that the floor has passed are cleared only when the floor is on the disk. Settled means: finished with on the source stream, either done or safely standing elsewhere.
 //
 // # Backup
 //

@@ -68,7 +68,7 @@ type LedgerKey struct {
 // Settled, Floor, Cursor, Marked, MarkedCount, Boot and Sync may be called from
 // anywhere. After Close or CleanStop, which may come from anywhere too, methods with
 // an error answer ErrLedgerClosed and the others do nothing and answer zero values:
-// nothing is settled then. Boot and Window stay.
+// nothing is settled then. Boot stays.
 //
 // One limit is the file system's: the file has all its blocks from the beginning, so
 // that a full disk cannot fail a mark (a fault on a page without a block kills the
@@ -82,7 +82,7 @@ type Ledger struct {
 	gate   sync.RWMutex
 	words  []uint64 // the mapped file; nil when closed
 	mapped mmap.MMap
-	file   *os.File // kept open, because Windows flushes a mapping through it
+	file   *os.File // kept open, because Windows flushes a mapping through it; nil for a ledger in memory alone
 
 	// What the words say, for readers. Each is published after the word itself,
 	// except that the floor precedes the clearing of marks: a reader that finds a
@@ -95,9 +95,18 @@ type Ledger struct {
 
 	free []int // slots not in use, the owner's
 
+	// Where power loss matters, the floor must be on the disk before the marks that it
+	// passed are cleared: the kernel might write the cleared page alone. synced is the
+	// floor that is on the disk. All words that the floor had passed when it stood at
+	// cleared are empty; at emptied, they are so on the disk.
+	clearAfterSync           bool
+	synced, cleared, emptied atomic.Uint64
+
 	// cut is called after each store to the mapping; tests take the words there,
 	// as a kill at that instant would leave them. It is nil otherwise.
 	cut func()
+	// flushed is called when all is on the disk, for tests too.
+	flushed func()
 }
 
 // put is the only way by which a ledger in use changes its file.
@@ -110,9 +119,6 @@ func (l *Ledger) put(at int, word uint64) {
 
 // Boot is a number that differs at each open of the file; it is never 0.
 func (l *Ledger) Boot() uint32 { return l.boot }
-
-// Window is LedgerWindow.
-func (l *Ledger) Window() uint64 { return LedgerWindow }
 
 // Floor is the sequence up to which everything is settled.
 func (l *Ledger) Floor() uint64 { return l.floor.Load() }
@@ -144,6 +150,10 @@ func (l *Ledger) SetFloor(seq uint64) {
 	if seq <= floor {
 		return
 	}
+	if l.clearAfterSync {
+		l.setFloorAfterSync(seq)
+		return
+	}
 	// A far jump takes two steps: the first passes every mark there is, so that the
 	// second finds an empty ring. After a single one, a kill could leave marks from
 	// many laps ago.
@@ -154,6 +164,63 @@ func (l *Ledger) SetFloor(seq uint64) {
 		l.clearWord(near / ledgerWordBits)
 		l.storeFloor(seq)
 	}
+}
+
+// ClearAfterSync has the ledger clear the marks that the floor has passed only when a
+// Sync has brought that floor to the disk. Call it before the first change. It syncs.
+func (l *Ledger) ClearAfterSync() error {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	l.clearAfterSync = true
+	l.cleared.Store(l.floor.Load())
+	return l.flush()
+}
+
+// setFloorAfterSync moves the floor. The disk may have the new floor beside every mark that
+// has not been cleared there, which must not be further behind it than a lap: a jump
+// that is too far for that has to sync in the middle; if it cannot, the floor stays there.
+func (l *Ledger) setFloorAfterSync(seq uint64) {
+	near := min(seq, l.emptied.Load()+LedgerWindow)
+	if near < seq {
+		if l.flush() != nil {
+			l.storeFloor(near)
+			return
+		}
+		near = min(seq, l.emptied.Load()+LedgerWindow) // it passes every mark there is
+	}
+	l.storeFloor(near)
+	if near < seq {
+		if l.reclaim() != nil {
+			return
+		}
+		l.clearWord(near / ledgerWordBits)
+		if l.flush() != nil {
+			return
+		}
+		l.storeFloor(seq)
+		l.cleared.Store(seq) // the ring is empty
+		l.emptied.Store(seq)
+		_ = l.flush() // a mark must not stand beside the floor before this one; who waits for a Sync hears of an error
+		return
+	}
+	l.clearSynced()
+}
+
+func (l *Ledger) clearSynced() {
+	if synced, cleared := l.synced.Load(), l.cleared.Load(); synced > cleared {
+		l.clearPassed(cleared, synced)
+		l.cleared.Store(synced)
+	}
+}
+
+// reclaim syncs and clears all that the floor has passed. Only what comes close to the
+// window needs it: mostly the caller's own Sync has come before.
+func (l *Ledger) reclaim() error {
+	err := l.flush()
+	if err == nil {
+		l.clearSynced()
+	}
+	return err
 }
 
 func (l *Ledger) storeFloor(seq uint64) {
@@ -188,6 +255,11 @@ func (l *Ledger) Mark(seq uint64) error {
 	floor := l.floor.Load()
 	if seq <= floor {
 		return nil
+	}
+	if l.clearAfterSync && seq-l.cleared.Load() > LedgerWindow {
+		if err := l.reclaim(); err != nil {
+			return err
+		}
 	}
 	if seq-floor > LedgerWindow {
 		return fmt.Errorf("ledger %s: sequence %d with floor %d: %w", l.path, seq, floor, ErrLedgerWindow)
@@ -287,10 +359,29 @@ func (l *Ledger) Sync() error {
 	if l.words == nil {
 		return ErrLedgerClosed
 	}
-	if err := l.mapped.Flush(); err != nil {
-		return fmt.Errorf("ledger %s: sync: %w", l.path, err)
+	return l.flush()
+}
+
+// flush needs the gate.
+func (l *Ledger) flush() error {
+	floor, cleared := l.floor.Load(), l.cleared.Load()
+	if l.file != nil {
+		if err := l.mapped.Flush(); err != nil {
+			return fmt.Errorf("ledger %s: sync: %w", l.path, err)
+		}
 	}
+	if l.flushed != nil {
+		l.flushed()
+	}
+	raise(&l.synced, floor)
+	raise(&l.emptied, cleared)
 	return nil
+}
+
+// raise makes v at least n.
+func raise(v *atomic.Uint64, n uint64) {
+	for is := v.Load(); n > is && !v.CompareAndSwap(is, n); is = v.Load() {
+	}
 }
 
 // Snapshot returns the content of the file as it is between two changes, slots in use included: a file with these bytes is what a
@@ -320,6 +411,9 @@ func (l *Ledger) unmap() error {
 	l.words, l.free = nil, nil
 	for _, v := range []*atomic.Uint64{&l.floor, &l.cursor, &l.highest} {
 		v.Store(0)
+	}
+	if l.file == nil {
+		return nil
 	}
 	if err := errors.Join(l.mapped.Unmap(), l.file.Close()); err != nil {
 		return fmt.Errorf("ledger %s: close: %w", l.path, err)

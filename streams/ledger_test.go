@@ -281,7 +281,7 @@ func TestLedgerBoundsOfTheWindow(t *testing.T) {
 			l, m := heapLedger(t, emptyLedger(testLedgerKey), nil), newLedgerModel()
 			l.SetFloor(floor)
 			m.setFloor(floor)
-			for _, seq := range []uint64{floor, floor + 1, floor + l.Window()} {
+			for _, seq := range []uint64{floor, floor + 1, floor + LedgerWindow} {
 				if err := l.Mark(seq); err != nil {
 					t.Errorf("Mark(%d): got %v, want nil", seq, err)
 				}
@@ -289,7 +289,7 @@ func TestLedgerBoundsOfTheWindow(t *testing.T) {
 					m.marks[seq] = true
 				}
 			}
-			if err := l.Mark(floor + l.Window() + 1); !errors.Is(err, ErrLedgerWindow) {
+			if err := l.Mark(floor + LedgerWindow + 1); !errors.Is(err, ErrLedgerWindow) {
 				t.Errorf("Mark beyond the window: got %v, want ErrLedgerWindow", err)
 			}
 			m.check(t, l)

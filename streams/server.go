@@ -271,6 +271,9 @@ func (n *Node) Dir() string { return n.dir.path }
 // MaxPayload returns how many bytes one message may have, headers included.
 func (n *Node) MaxPayload() int32 { return n.cfg.MaxPayload }
 
+// SyncsAlways reports whether the node forces the disk before it acknowledges anything.
+func (n *Node) SyncsAlways() bool { return n.cfg.Sync == SyncAlways }
+
 // MaxStore returns how many bytes all streams together may take.
 func (n *Node) MaxStore() int64 { return n.cfg.MaxStore }
 

@@ -66,7 +66,7 @@ func (a *app) auditLs() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&q.Function, "function", "", "of this function")
-	f.StringVar(&q.What, "what", "", "of this kind: parked, held, released, redriven, discarded, refused, paused, resumed, suspended, …")
+	f.StringVar(&q.What, "what", "", "of this kind: parked, held, released, redriven, discarded, refused, paused, resumed, suspended, possibly_delivered_twice, …")
 	f.StringVar(&q.By, "by", "", "by this person, or part of the node")
 	f.StringVar(&q.Event, "event", "", "about this event, named as a dead letter is: FUNCTION/SEQUENCE")
 	f.StringVar(&q.EventID, "event-id", "", "about the events whose sender called them so")
