@@ -77,6 +77,12 @@ func (o *Orphans) Forget(ctx context.Context, f Forgetting) error {
 	if err := o.Store.DropLedger(f.Function); err != nil {
 		return fmt.Errorf("function %s: ledger: %w", f.Function, err)
 	}
+	if err := o.Store.FlushOutbox(ctx, f.Function); err != nil { // its records say what was emitted
+		return err
+	}
+	if err := o.Store.ForgetAllSteps(ctx, f.Function); err != nil {
+		return err
+	}
 	if err := o.Store.ForgetRecords(ctx, f.Function); err != nil {
 		return err
 	}

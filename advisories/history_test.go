@@ -24,6 +24,7 @@ func drawRecords(t *rapid.T) []streams.Record {
 			}).Draw(t, "kind"),
 			Cycle: rapid.IntRange(0, 3).Draw(t, "cycle"), Attempt: rapid.IntRange(0, 4).Draw(t, "attempt"), Charged: rapid.Bool().Draw(t, "charged"),
 			Cause: rapid.SampledFrom([]string{"", "", "permanent", "exhausted"}).Draw(t, "cause"), Ended: base.Add(time.Duration(at) * time.Second),
+			Outcome: rapid.SampledFrom([]string{"", streams.OutcomeReturned}).Draw(t, "outcome"),
 		}
 		if rapid.Bool().Draw(t, "due") {
 			r.Due = r.Ended.Add(time.Minute)
@@ -60,7 +61,12 @@ func modelHistory(records []streams.Record) History {
 			h.Attempts = max(h.Attempts, r.Attempt)
 		}
 		if r.Kind == streams.RecordCrash {
-			h.Crashes++
+			if r.Outcome != streams.OutcomeReturned {
+				h.Crashes++
+			}
+			if r.Cause != "" {
+				h.Cause = r.Cause
+			}
 			h.LastCrash = Crash{Attempt: r.Attempt, Boot: r.Boot, At: r.Ended}
 		}
 		if r.Kind == streams.RecordAttempt {

@@ -273,6 +273,9 @@ func DecidedAudit(ref streams.Ref, d streams.Decision) streams.AuditEntry {
 		entry.Action, entry.Detail = "released", map[string]string{"order": "out of order"}
 	case streams.ActionEdit:
 		entry.Action, entry.Detail = "edited", map[string]string{"source": d.Source}
+		if d.ForgetSteps {
+			entry.Detail["steps"] = "forgotten"
+		}
 	default:
 		entry.Action = "redriven"
 	}

@@ -2,8 +2,13 @@ package functions
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrNoAttempt is what [Once] and [Emit] answer where no attempt runs that they
+// could belong to: the context is none of an attempt, or the attempt is over.
+var ErrNoAttempt = errors.New("called outside an attempt")
 
 // Attempt says which attempt a handler is in. An attempt is one call of the
 // handler; deliveries by the broker are counted apart and do not show here.
@@ -19,15 +24,51 @@ type Attempt struct {
 
 type attemptKey struct{}
 
-// AttemptFrom returns the attempt that ctx belongs to, and the zero Attempt
-// (Number 0) outside of one.
-func AttemptFrom(ctx context.Context) Attempt {
-	a, _ := ctx.Value(attemptKey{}).(Attempt)
+// attempted is all that a context knows of its attempt. It is one value, so that
+// an attempt that asks for nothing costs nothing more.
+type attempted struct {
+	Attempt
+	host     Host // nil where nothing can be stored
+	function string
+	cause    Event // as the host has it: the handler may change its own copy
+	steps    steps
+	emitted  emitted
+}
+
+func attemptedIn(ctx context.Context) *attempted {
+	a, _ := ctx.Value(attemptKey{}).(*attempted)
 	return a
 }
 
+// AttemptFrom returns the attempt that ctx belongs to, and the zero Attempt
+// (Number 0) outside of one.
+func AttemptFrom(ctx context.Context) Attempt {
+	if a := attemptedIn(ctx); a != nil {
+		return a.Attempt
+	}
+	return Attempt{}
+}
+
 // WithAttempt returns a context that [AttemptFrom] answers with a. Whoever
-// calls [Invoke] sets it.
-func WithAttempt(ctx context.Context, a Attempt) context.Context {
-	return context.WithValue(ctx, attemptKey{}, a)
+// calls [Invoke] sets it. [Once] and [Emit] are refused there: see [WithHost].
+func WithAttempt(ctx context.Context, a Attempt) context.Context { return WithHost(ctx, a, nil) }
+
+// WithHost is WithAttempt for an attempt in which h does what [Once] and [Emit]
+// ask for. The context is for one call of [Invoke].
+func WithHost(ctx context.Context, a Attempt, h Host) context.Context {
+	return context.WithValue(ctx, attemptKey{}, &attempted{Attempt: a, host: h})
+}
+
+// begin is told what the attempt is about; a may be nil.
+func (a *attempted) begin(f Function, e Event) {
+	if a != nil {
+		a.function, a.cause = f.Name, e
+	}
+}
+
+// end forgets what was emitted unless the attempt has succeeded; a may be nil.
+func (a *attempted) end(r Result) {
+	if a != nil {
+		a.emitted.end(r.Outcome == Done)
+	}
 }

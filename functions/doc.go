@@ -41,6 +41,11 @@
 // does not decode: repeating a bad payload is noise. A Function.Schema says more
 // about the data than a type can, and refuses what violates it.
 //
+// An event that is attempted again is handled again from the beginning. [Once]
+// has a step of the handler done a single time, whatever brings the event back, and
+// returns its result from then on. [Emit] has further events accepted, each exactly
+// once, if the attempt succeeds.
+//
 // [HTTP] is a handler that posts the event to a URL, so that the work can be
 // done in any language; the status that is answered is the outcome.
 //

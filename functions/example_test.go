@@ -7,11 +7,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"testing"
 	"time"
 
 	"github.com/siding-dev/siding/functions"
 	"github.com/siding-dev/siding/functions/functionstest"
 )
+
+// printing stands for the *testing.T of a real test.
+type printing struct{ testing.TB }
+
+func (printing) Helper()                  {}
+func (printing) Context() context.Context { return context.Background() }
 
 type Claim struct {
 	Policy string `json:"policy"`
@@ -185,6 +192,43 @@ func ExampleAttemptFrom() {
 	ctx := functions.WithAttempt(context.Background(), functions.Attempt{Number: 3, Allowed: 3, Key: "policy/7"})
 	functions.Invoke(ctx, functions.Function{Handle: h}, functionstest.NewEvent("claim.reported", nil))
 	// Output: last of 3 attempts for policy/7
+}
+
+// The claim is created once, although the first attempt fails behind that, and the
+// event that follows from it is there only when all has been done.
+func ExampleOnce() {
+	created, down := 0, true
+	f := functions.Function{
+		Name: "file-claim", Types: []string{"claim.reported"},
+		Handle: func(ctx context.Context, _ functions.Event) error {
+			number, err := functions.Once(ctx, "create", func(context.Context) (int, error) {
+				created++
+				return 4700 + created, nil
+			})
+			if err != nil {
+				return err
+			}
+			filed := functionstest.NewEvent("claim.filed", number)
+			if err := functions.Emit(ctx, filed); err != nil {
+				return err
+			}
+			if down {
+				return errors.New("the mail server is down")
+			}
+			return nil
+		},
+	}
+	var host functionstest.Host
+	var t printing
+	e := functionstest.NewEvent("claim.reported", nil)
+	r := host.Run(t, f, e)
+	fmt.Println(r, len(r.Emitted()))
+	down = false
+	r = host.Run(t, f, e, func(a *functions.Attempt) { a.Number = 2 })
+	fmt.Println(r, created, string(r.Emitted()[0].Data()), r.Emitted()[0].Extensions()["causationid"])
+	// Output:
+	// retry (transient): the mail server is down 0
+	// done 1 4701 1
 }
 
 func ExampleEventFrom() {

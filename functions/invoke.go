@@ -23,7 +23,7 @@ const maxStack = 16 << 10
 // Invoke makes one attempt: it calls f.Handle with its own copy of e and
 // returns when the handler has returned, however long that takes. The caller
 // sets the deadline and the [Attempt] on ctx; Invoke adds the event (see
-// [EventFrom]).
+// [EventFrom]). What the handler emitted is told by [Emitted].
 //
 // An event whose data does not satisfy f.Schema is parked as undecodable without
 // a call of the handler. It is checked here, although a host checks what it
@@ -43,6 +43,14 @@ const maxStack = 16 << 10
 //
 // Last, f.Rules are asked about a failure whose class the handler has not said.
 func Invoke(ctx context.Context, f Function, e Event) Result {
+	a := attemptedIn(ctx)
+	a.begin(f, e)
+	r := invoke(ctx, f, e)
+	a.end(r)
+	return r
+}
+
+func invoke(ctx context.Context, f Function, e Event) Result {
 	stated := false
 	r := guarded(func() Result {
 		if err := f.CheckData(e); err != nil {

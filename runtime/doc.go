@@ -57,6 +57,13 @@
 //
 //   - done: before the mark the event is attempted once more; after it, the redelivery is acknowledged and not run. An event that has
 //     records gets a final record before its mark: if only that was written, the record says that it ended.
+//   - done, with events emitted: they are stored whole in the outbox first. Before the final record, which names what is stored there, nothing has been
+//     emitted, and the event is attempted once more; the next start forgets what no record names, also a copy of an earlier attempt that the kill
+//     has brought back. After the record the start publishes them before the event's end is stored: what carries its message id in EVENTS is there
+//     already, which the server knows for ten minutes, and the stream itself, from where it ended before, for ever. What a function emitted that is not
+//     hosted any more is published by the sweep of orphans.
+//   - a step of functions.Once: before its record the step is done once more, by the attempt that comes; after it never, whatever brings the event
+//     back. An edit that forgets steps does so between its record and the move, before anything can be attempted.
 //   - failed: before the record the attempt counts for nobody (its slot in the ledger says that it ran, and a record of class crash
 //     says so); after it, the record says what was to follow, and that is done without the handler: the move to RETRY, the rest of
 //     the delay, or parking.

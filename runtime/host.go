@@ -49,7 +49,7 @@ func newHost(store *streams.Store, fns []functions.Function, s services) *host {
 		s.death = &death{}
 	}
 	h := &host{store: store, fns: fns, services: s, owners: map[string]*owner{}, started: make(chan struct{}), faults: make(chan error, 1)}
-	h.fault = h.report
+	h.fault, h.check = h.report, h.checkSchemas
 	h.keeper = func(function string) laneKeeper {
 		if o := h.owner(function); o != nil {
 			return o
@@ -90,6 +90,7 @@ func (h *host) run(ctx context.Context) error {
 		g.Go(func() error { return h.reader.Run(ctx) })
 	}
 	g.Go(func() error { return h.sweepOrphans(ctx) })
+	g.Go(func() error { return h.sweepSteps(ctx) })
 	g.Go(func() error { return h.watch(ctx) })
 	g.Go(func() error { return h.awaitBegin(ctx) })
 	err := g.Wait()
@@ -147,6 +148,10 @@ func (h *host) sweepOrphans(ctx context.Context) error {
 			h.log.Warn("decisions about functions that are not hosted", "err", err)
 			h.report(err)
 		}
+		if err := h.orphans.Outboxes(ctx); err != nil && ctx.Err() == nil {
+			h.log.Warn("what functions emitted that are not hosted", "err", err)
+			h.report(err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -195,7 +200,7 @@ func (h *host) decide(ctx context.Context, d client.Decision) (client.Decided, e
 		return client.Decided{}, err
 	}
 	stands := streams.ReadCopy(letter.Header, nil).Cycle
-	decision := streams.Decision{Action: d.Action, Cycle: stands, Reason: d.Reason, By: d.By, At: time.Now().UTC(), Tail: d.Tail}
+	decision := streams.Decision{Action: d.Action, Cycle: stands, Reason: d.Reason, By: d.By, At: time.Now().UTC(), Tail: d.Tail, ForgetSteps: d.ForgetSteps}
 	if d.Cycle != nil {
 		decision.Cycle = *d.Cycle // a stale one is refused, and recorded, by whoever would apply it
 	}

@@ -295,6 +295,9 @@ func readDecision(w http.ResponseWriter, r *http.Request, action string) (client
 	case d.Tail && action != client.Discard:
 		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: only a discard takes the tail along", action, function, sequence).
 			WithHint("leave tail out: what is held behind it goes on in order")
+	case d.ForgetSteps && action != client.Edit:
+		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: only an edit forgets steps", action, function, sequence).
+			WithHint("leave forget_steps out: steps that were done are not done again")
 	case d.By == "":
 		return client.Decision{}, newProblem(client.Usage, "%s %s/%d: nobody named", action, function, sequence).
 			WithHint("say by whom")

@@ -119,6 +119,7 @@ func TestDecisionIsCheckedBeforeItIsMade(t *testing.T) {
 		{"release", asJSON, `{"by":"ana"}`, 0, client.Usage},
 		{"release", asJSON, `{"by":"ana","reason":"cannot wait","tail":true}`, 0, client.Usage},
 		{"redrive", asJSON, `{"by":"ana","tail":true}`, 0, client.Usage},
+		{"redrive", asJSON, `{"by":"ana","forget_steps":true}`, 0, client.Usage},
 		{"redrive", asJSON, `{}`, 0, client.Usage},
 		{"redrive", asJSON, `{"by":"ana","cycl":1}`, 0, client.Usage},
 		{"redrive", asJSON, ``, 0, client.Usage},

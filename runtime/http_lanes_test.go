@@ -149,7 +149,7 @@ func TestClientNamesALaneByAnyKey(t *testing.T) {
 	if diff := cmp.Diff(client.LaneQuery{Function: "f", State: "blocked", Limit: 7, After: "f/a/b"}, b.lanesOf); diff != "" || err != nil || len(list) != 1 {
 		t.Errorf("got %+v, %v, query (-want +got):\n%s", list, err, diff)
 	}
-	for _, d := range []client.Decision{{Action: "free"}, {Action: client.Redrive, Tail: true}, {Action: client.Release, Tail: true}} {
+	for _, d := range []client.Decision{{Action: "free"}, {Action: client.Redrive, Tail: true}, {Action: client.Release, Tail: true}, {Action: client.Redrive, ForgetSteps: true}} {
 		if got, err := c.Decide(t.Context(), d); err == nil {
 			t.Errorf("%+v: got %+v, want it refused before it is sent", d, got)
 		}

@@ -23,6 +23,7 @@ type job struct {
 	started   time.Time
 	ended     time.Time
 	result    functions.Result
+	emitted   []functions.Event
 	span      *attemptSpan
 	abandoned atomic.Bool // the owner gave up waiting: nobody reads the result
 
@@ -31,6 +32,8 @@ type job struct {
 
 	lane            string
 	hangs, returned bool // see hung, which guards them
+
+	host attemptHost
 }
 
 // work runs jobs until there are no more. A worker whose job was abandoned ends after it: the owner has replaced it.
@@ -55,7 +58,10 @@ func (o *owner) attempt(j *job) {
 	o.metrics.started(o.fn.Name)
 	o.ledger.Reach(j.slot, j.run, streams.RunStarted)
 	j.started = time.Now()
-	j.result = functions.Invoke(functions.WithAttempt(ctx, j.attempt), o.fn, j.event)
+	j.host = attemptHost{o: o, j: j}
+	ctx = functions.WithHost(ctx, j.attempt, &j.host)
+	j.result = functions.Invoke(ctx, o.fn, j.event)
+	j.emitted = functions.Emitted(ctx)
 	j.ended = time.Now()
 	o.ledger.Reach(j.slot, j.run, streams.RunReturned)
 	o.metrics.attempt(o.fn.Name, j.result, j.started.Sub(j.ready), j.ended.Sub(j.started))

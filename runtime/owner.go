@@ -56,7 +56,8 @@ type owner struct {
 	tracer   *tracer
 	metrics  *metrics
 	timing   timing
-	fault    func(error) // told of each store error that may mean an unwritable store
+	fault    func(error)                 // told of each store error that may mean an unwritable store
+	check    func(functions.Event) error // says why a function of the node would refuse an event
 	hung     *hung
 	checks   *checks
 	alone    *alone
@@ -140,7 +141,7 @@ type notice struct {
 func newOwner(fn functions.Function, store *streams.Store, s services) *owner {
 	o := &owner{
 		fn: fn, store: store, log: s.log.With("function", fn.Name), tracer: s.tracer, metrics: s.metrics, timing: s.timing, fault: s.fault, hung: s.hung,
-		checks: s.checks, alone: s.alone, death: s.death, nudged: make(chan struct{}, 1), gate: newGated(fn),
+		checks: s.checks, check: s.check, alone: s.alone, death: s.death, nudged: make(chan struct{}, 1), gate: newGated(fn),
 		events: make(chan delivered, 64), retries: make(chan delivered, 64), decided: make(chan delivered, 8),
 		notices: make(chan notice, 256), calls: make(chan func()), jobs: make(chan *job, fn.Concurrency),
 		results: make(chan *job, streams.LedgerSlots),
@@ -160,6 +161,7 @@ type services struct {
 	metrics *metrics
 	timing  timing
 	fault   func(error)
+	check   func(functions.Event) error
 	hung    *hung   // of the whole process
 	checks  *checks // of the whole process
 	alone   *alone  // of the whole process

@@ -84,7 +84,7 @@ func (o *owner) landAll(ctx context.Context) {
 // stores reports whether a step only stores something, and changes nothing that the owner knows.
 func (s step) stores() bool {
 	switch s.kind {
-	case stepRecord, stepAudit, stepLeave, stepDelete:
+	case stepRecord, stepAudit, stepLeave, stepDelete, stepStow, stepEmit, stepUnstow, stepForgetSteps:
 		return true
 	case stepPlace:
 		return s.place != streams.InRetry
@@ -103,6 +103,14 @@ func (o *owner) put(ctx context.Context, ref streams.Ref, s step) error {
 	case stepPlace:
 		_, err := o.store.Place(ctx, s.place, ref, s.copy)
 		return err
+	case stepStow:
+		return o.store.Stow(ctx, s.outbox)
+	case stepEmit:
+		return o.store.Emit(ctx, s.outbox)
+	case stepUnstow:
+		return o.store.Delete(ctx, streams.OutboxStream, s.outbox.Sequence)
+	case stepForgetSteps:
+		return o.store.ForgetSteps(ctx, o.fn.Name, s.event.Source(), s.event.ID())
 	case stepLeave:
 		return o.store.AckGone(ctx, streams.RetryStream, s.sequence, s.msg)
 	default:

@@ -39,6 +39,9 @@ func (o *owner) begin(ctx context.Context) error {
 	if err := o.lookBack(ctx, before); err != nil {
 		return err
 	}
+	if err := o.recoverOutbox(ctx); err != nil {
+		return err
+	}
 	for _, ref := range retry {
 		if err := o.adoptStanding(ctx, ref); err != nil {
 			return err
@@ -113,6 +116,12 @@ func (o *owner) nothingStands(ctx context.Context, before streams.Declared) erro
 		}
 	}
 	o.log.Warn("the function's source stream was replaced; it starts anew", "stream", o.fn.Stream, "before", before.Stream)
+	if err := o.store.FlushOutbox(ctx, o.fn.Name); err != nil {
+		return err
+	}
+	if err := o.store.ForgetAllSteps(ctx, o.fn.Name); err != nil {
+		return err
+	}
 	return o.store.ForgetRecords(ctx, o.fn.Name)
 }
 

@@ -116,10 +116,13 @@ func (o *owner) planDecision(ctx context.Context, w *work, m streams.Message, d 
 				steps, r := o.refuse(ref, m, d, why)
 				return steps, r, nil
 			}
+			if it.event, err = streams.Decode(c.Header, c.Data); err != nil { // which an edit has made sure of
+				return nil, decisionResult{}, err
+			}
 		}
 		traced.Cycle++
 		span = o.decisionSpans(traced, spanRedrive, letter, d)
-		steps = planRedrive(ref, c, letter, m, d, audit, span)
+		steps = planRedrive(ref, it.event, c, letter, m, d, audit, span)
 	case streams.ActionRelease:
 		report, err := advisories.ReadReport(letter)
 		if err != nil {

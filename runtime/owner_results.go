@@ -45,6 +45,7 @@ func (o *owner) onResult(ctx context.Context, j *job) {
 	}
 	switch {
 	case e.result.Outcome == functions.Done:
+		e.outbox = o.outbox(j, e.span) //nolint:contextcheck // a span is no part of the owner's context
 		o.do(ctx, it, planDone(it, e, o.twice(it, e)), func() { o.endSlot(it); o.finish(it, lane.Done) })
 	case e.result.Outcome == functions.Discarded:
 		o.tracer.moment(o.traced(it), spanDiscard, it.span, attrReason(e.result.Err.Error()), attrBy(o.fn.Name))

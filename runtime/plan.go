@@ -23,6 +23,7 @@ type ended struct {
 	trace   string
 	version string
 	boot    uint32
+	outbox  *streams.Outbox // what a successful attempt emitted, nil if that is nothing
 }
 
 // record says what an attempt came to; due is when the next one may start.
@@ -55,6 +56,9 @@ func (e ended) final(it *item, kind streams.RecordKind) streams.Record {
 // a record gets a final one, so that no record is left that nothing explains. twice tells the audit of an event that was, or may have been,
 // handled before; nil for any other.
 func planDone(it *item, e ended, twice *streams.AuditEntry) []step {
+	if e.outbox != nil {
+		return planEmitted(it, e, twice)
+	}
 	if it.retry == 0 && !it.recorded && twice == nil {
 		return settle(it)
 	}
@@ -130,23 +134,28 @@ func planPark(it *item, c streams.Copy, r advisories.Report) []step {
 }
 
 // planRedrive sends a dead letter through its function again, in the next cycle. c is its copy, which an edit has given new data.
-func planRedrive(ref streams.Ref, c streams.Copy, letter, decision streams.Message, d streams.Decision, audit streams.AuditEntry, span spanRef) []step {
+func planRedrive(ref streams.Ref, e functions.Event, c streams.Copy, letter, decision streams.Message, d streams.Decision, audit streams.AuditEntry, span spanRef) []step {
 	kind := streams.RecordRedriven
 	if d.Action == streams.ActionEdit {
 		kind = streams.RecordEdited
 	}
 	c.Cycle, c.Attempts = d.Cycle+1, 0
-	return []step{
+	steps := []step{
 		// The record comes first: a process that dies behind it finds out from it that this decision was applied, whatever has become of
 		// the event meanwhile; one that dies before the move repeats it.
 		{kind: stepRecord, record: decidedRecord(ref, kind, c.Cycle, d, span)},
+	}
+	if d.ForgetSteps { // before anything can be attempted again
+		steps = append(steps, step{kind: stepForgetSteps, event: e})
+	}
+	return append(steps, []step{
 		{kind: stepPlace, place: streams.InRetry, copy: c},
 		{kind: stepWait, ref: ref, tell: lane.Redrive}, // at once: the lane must know of it before RETRY delivers it
 		{kind: stepAside}, // the attempt need not wait for what follows, and its end does
 		{kind: stepAudit, audit: audit},
 		{kind: stepDelete, stream: letter.Stream, sequence: letter.Sequence},
 		{kind: stepDelete, stream: decision.Stream, sequence: decision.Sequence},
-	}
+	}...)
 }
 
 // decidedRecord says that a decision about a dead letter was applied.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/siding-dev/siding/runtime/internal/lane"
@@ -16,22 +17,26 @@ type stepKind int
 
 // The kinds of step. Each may be applied twice: that is what a crash between it and the next one amounts to.
 const (
-	stepRecord   stepKind = iota // append an attempt record
-	stepAudit                    // append an audit entry
-	stepPlace                    // create the event at another place
-	stepRewrite                  // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
-	stepMark                     // mark the source sequence as settled in the ledger
-	stepSync                     // bring the ledger to the disk; it follows each mark of a node that syncs always
-	stepAck                      // acknowledge the delivery of the source stream
-	stepLeave                    // remove the copy in RETRY; its item is finished after that
-	stepDelete                   // delete one message by its sequence
-	stepReplace                  // write a copy over the one with a sequence
-	stepDeclare                  // write the function's declaration with its suspension
-	stepUncharge                 // let an event in memory go on with attempts that it got back; nothing is stored
-	stepTell                     // tell the event's lane; nothing is stored
-	stepWait                     // the event waits in RETRY from here on, as its lane is told; nothing is stored
-	stepAside                    // what follows is applied beside the owner, as far as it only stores
-	stepPrepare                  // read what the rest of the plan depends on, and put that in its place
+	stepRecord      stepKind = iota // append an attempt record
+	stepAudit                       // append an audit entry
+	stepPlace                       // create the event at another place
+	stepRewrite                     // write the copy in RETRY anew, so that JetStream counts its deliveries from 1
+	stepMark                        // mark the source sequence as settled in the ledger
+	stepSync                        // bring the ledger to the disk; it follows each mark of a node that syncs always
+	stepAck                         // acknowledge the delivery of the source stream
+	stepLeave                       // remove the copy in RETRY; its item is finished after that
+	stepDelete                      // delete one message by its sequence
+	stepStow                        // store in the outbox what the attempt emitted
+	stepEmit                        // publish what stands in the outbox
+	stepUnstow                      // remove it there
+	stepForgetSteps                 // forget the steps of the event that were done
+	stepReplace                     // write a copy over the one with a sequence
+	stepDeclare                     // write the function's declaration with its suspension
+	stepUncharge                    // let an event in memory go on with attempts that it got back; nothing is stored
+	stepTell                        // tell the event's lane; nothing is stored
+	stepWait                        // the event waits in RETRY from here on, as its lane is told; nothing is stored
+	stepAside                       // what follows is applied beside the owner, as far as it only stores
+	stepPrepare                     // read what the rest of the plan depends on, and put that in its place
 )
 
 // step is one change, as data. Plans are lists of them. The owner applies them in order, or has that done beside it; see aside.
@@ -49,6 +54,8 @@ type step struct {
 	prepare  func(context.Context) ([]step, error)
 	// suspension is what stepDeclare writes; nil when the function is not suspended.
 	suspension *streams.Suspension
+	outbox     *streams.Outbox // of stepStow, stepEmit and stepUnstow, which follow each other
+	event      event.Event     // of stepForgetSteps
 }
 
 // work is what remains to be applied of one plan. While a step fails, it and the ones behind it are kept and repeated: the source

@@ -31,8 +31,8 @@ type Adopted struct{ Parked, Retrying, Held, Decisions int }
 // the function goes on under its new name as it would have under the old one. No function may be hosted meanwhile.
 //
 // The declaration of the old name first says who gets all of it: from then on no other name can, and neither of the two is hosted. A kill leaves a
-// part done, and running it again finishes. Records come first, because a copy without its records would be attempted anew; then the
-// copies, each created before it is deleted; then the ledger and the consumer. The declaration of the new name makes it true, and
+// part done, and running it again finishes. Records come first, because a copy without its records would be attempted anew, then the outbox and the
+// steps that were done; then the copies, each created before it is deleted; then the ledger and the consumer. The declaration of the new name makes it true, and
 // the one of the old name goes last. What is counted is all that goes over, also what an earlier try has moved.
 //
 // Errors: ErrNotFound, ErrTaken, ErrUnclean, *UnderWayError, *RehostedError.
@@ -122,6 +122,12 @@ func (s *Store) adoptFrom(ctx context.Context, d Declared, name string) error {
 		return err
 	}
 	if err := s.adoptRecords(ctx, d.Name, name); err != nil {
+		return err
+	}
+	if err := s.adoptOutbox(ctx, d.Name, name); err != nil {
+		return err
+	}
+	if err := s.adoptSteps(ctx, d.Name, name); err != nil {
 		return err
 	}
 	if err := s.adoptCopies(ctx, d.Name, name); err != nil {
@@ -287,6 +293,8 @@ func (s *Store) dropAdopted(ctx context.Context, d Declared) error {
 		func() error { return s.DropConsumers(ctx, d) },
 		func() error { return s.DropDeadLetters(ctx, d.Name) },
 		func() error { return s.DropLedger(d.Name) },
+		func() error { return s.FlushOutbox(ctx, d.Name) },
+		func() error { return s.ForgetAllSteps(ctx, d.Name) },
 		func() error { return s.ForgetRecords(ctx, d.Name) },
 		func() error { return s.auditAdopted(ctx, d) },
 		func() error { return s.Undeclare(ctx, d.Name) },

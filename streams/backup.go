@@ -75,10 +75,7 @@ func (s *Store) Backup(ctx context.Context, ledgers map[string]*Ledger) (*Backup
 		return nil, unwritable(root, err)
 	}
 	b := &Backup{dir: spool, TakenAt: time.Now().UTC()}
-	err = s.copyHeld(ctx, b, ledgers)
-	if err == nil {
-		err = s.copySources(ctx, b)
-	}
+	err = s.copyAll(ctx, b, ledgers)
 	if err == nil {
 		err = replaceFile(spool, formatFile, fmt.Appendf(nil, "%d\n", formatVersion))
 	}
@@ -89,6 +86,20 @@ func (s *Store) Backup(ctx context.Context, ledgers map[string]*Ledger) (*Backup
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
+}
+
+// copyAll copies first what functions write, and then what they read. What they emit from the hold on waits in their outbox until EVENTS has been
+// copied: its cause is not delivered in the copy, and would emit it again.
+func (s *Store) copyAll(ctx context.Context, b *Backup, ledgers map[string]*Ledger) error {
+	end, err := s.stowing.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := s.copyHeld(ctx, b, ledgers); err != nil {
+		return err
+	}
+	return s.copySources(ctx, b)
 }
 
 // Close removes the copy.

@@ -26,6 +26,8 @@ type Decision struct {
 	Through uint64 `json:"through,omitempty"`
 	// Source, of an edit, says where the new data come from.
 	Source string `json:"source,omitempty"`
+	// ForgetSteps, of an edit, has the steps done again that were done for the event.
+	ForgetSteps bool `json:"forget_steps,omitempty"`
 	// Data, of an edit, are the event's new data.
 	Data []byte `json:"-"`
 }

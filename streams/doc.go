@@ -23,6 +23,9 @@
 // A move is: create at the target, mark in the ledger, delete at the source. After a crash an event may stand twice, and one rule for
 // each pair of places says which copy stays (see package runtime).
 //
+// What an attempt emits stands in SIDING_OUTBOX, whole, until the record of its success has named it and EVENTS has it. Results of steps that must
+// not be done twice are kept in the bucket SIDING_ONCE.
+//
 // Copies keep body and attributes byte for byte. They carry no Nats-* header: a copied Nats-Msg-Id would make the copy vanish as a
 // duplicate, with a good PubAck. What is too large to be copied stands by reference, and its source keeps it.
 //
@@ -48,7 +51,8 @@
 //     after a kill, and is never newer: acknowledgements follow marks, and marks are held.
 //  4. The end of the hold, 30 s after its beginning at the latest: then there is no backup.
 //  5. The messages of the source streams, which nobody but their publishers changes: what was accepted before the backup began is in them, and some of
-//     what came later, which stands there like an event that the functions had not come to yet.
+//     what came later, which stands there like an event that the functions had not come to yet. What functions emit meanwhile waits in their outboxes, because
+//     the events that it follows from are not delivered in the copy.
 //
 // Within a stream the index comes first and the blocks in the order in which they are written, so that the copy is a beginning of the stream with an
 // index that is not newer; its last message may be torn. The server mends both, as after a kill.

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,12 +17,18 @@ const (
 	AttemptsStream   = "SIDING_ATTEMPTS"
 	AuditStream      = "SIDING_AUDIT"
 	OpsStream        = "SIDING_OPS"
+	OutboxStream     = "SIDING_OUTBOX"
 	FunctionsBucket  = "SIDING_FUNCTIONS"
+	OnceBucket       = "SIDING_ONCE"
 
 	eventsPrefix  = "events."
 	attemptPrefix = "siding.attempt."
 	auditPrefix   = "siding.audit."
 	opsPrefix     = "siding.ops."
+	outboxPrefix  = "siding.outbox."
+	onceStream    = "KV_" + OnceBucket // as a bucket's stream is called
+	oncePrefix    = "$KV." + OnceBucket + "."
+	onceAll       = oncePrefix + ">"
 	dlqPrefix     = "DLQ_"
 
 	// AdvisoriesConsumer is the one durable consumer of AdvisoriesStream.
@@ -147,7 +154,12 @@ func AttemptFilter(function string) string { return attemptPrefix + function + "
 
 // ParseAttemptSubject is the inverse of AttemptSubject.
 func ParseAttemptSubject(subject string) (function string, sequence uint64, ok bool) {
-	rest, found := strings.CutPrefix(subject, attemptPrefix)
+	return parseNumbered(attemptPrefix, subject)
+}
+
+// parseNumbered reads `<prefix><function>.<sequence>`.
+func parseNumbered(prefix, subject string) (function string, sequence uint64, ok bool) {
+	rest, found := strings.CutPrefix(subject, prefix)
 	function, number, two := strings.Cut(rest, ".")
 	sequence, err := strconv.ParseUint(number, 10, 64)
 	if !found || !two || err != nil || function == "" || sequence == 0 || strconv.FormatUint(sequence, 10) != number {
@@ -172,3 +184,34 @@ func OpsSubject(function string) string {
 	}
 	return opsPrefix + function
 }
+
+// OutboxSubject returns where what was emitted for one event waits to be accepted.
+func OutboxSubject(function string, sequence uint64) string {
+	return outboxPrefix + function + "." + strconv.FormatUint(sequence, 10)
+}
+
+// ParseOutboxSubject is the inverse of OutboxSubject.
+func ParseOutboxSubject(subject string) (function string, sequence uint64, ok bool) {
+	return parseNumbered(outboxPrefix, subject)
+}
+
+// OutboxFilter returns the filter of everything that waits in the outbox of a function.
+func OutboxFilter(function string) string { return outboxPrefix + function + ".*" }
+
+// onceSubject returns where the result of a step is kept: `$KV.SIDING_ONCE.<function>.<event>.<step>`. Source and id are hashed and the step is
+// encoded, because the keys of a bucket have few characters.
+func onceSubject(function, source, id, step string) string {
+	return onceEvent(function, source, id) + base64.RawURLEncoding.EncodeToString([]byte(step))
+}
+
+func onceEvent(function, source, id string) string {
+	return oncePrefix + function + "." + MessageID(source, id) + "."
+}
+
+// onceEventFilter returns the filter of all steps of one event.
+func onceEventFilter(function, source, id string) string {
+	return onceEvent(function, source, id) + "*"
+}
+
+// onceFilter returns the filter of all steps of a function.
+func onceFilter(function string) string { return oncePrefix + function + ".>" }

@@ -60,6 +60,7 @@ type Record struct {
 	SpanID   string     `json:"span_id,omitempty"`
 	Version  string     `json:"version,omitempty"` // of the function
 	Boot     uint32     `json:"boot,omitempty"`    // of the process life in which the attempt ran
+	Outbox   string     `json:"outbox,omitempty"`  // of a delivered event: ID of the outbox that its attempt emitted
 }
 
 // Final reports whether the record ends the event's way for good.

@@ -32,6 +32,8 @@ type Store struct {
 	limits Limits
 	gate   func(op string)
 	hold   *hold
+	// stowing is held while a backup copies the sources, which functions publish to only out of their outbox.
+	stowing *hold
 	// ackWait of the consumers of functions.
 	ackWait time.Duration
 
@@ -55,7 +57,7 @@ func (s *Store) AckWait() time.Duration { return s.ackWait }
 
 // OpenStore makes the topology on a running node, advisories first, and returns the store on it.
 func OpenStore(ctx context.Context, node *Node, options ...StoreOption) (*Store, error) {
-	s := &Store{node: node, ackWait: DefaultAckWait, hold: &hold{}}
+	s := &Store{node: node, ackWait: DefaultAckWait, hold: &hold{}, stowing: &hold{}}
 	for _, o := range options {
 		o(s)
 	}
@@ -68,7 +70,7 @@ func OpenStore(ctx context.Context, node *Node, options ...StoreOption) (*Store,
 
 // Ungated is the same store without its gate.
 func (s *Store) Ungated() *Store {
-	return &Store{node: s.node, limits: s.limits, ackWait: s.ackWait, hold: s.hold}
+	return &Store{node: s.node, limits: s.limits, ackWait: s.ackWait, hold: s.hold, stowing: s.stowing}
 }
 
 // Node returns the node that the store stands on.

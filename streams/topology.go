@@ -72,6 +72,11 @@ func topology(l Limits) []jetstream.StreamConfig {
 		register(DecisionsStream, InDecisions, jetstream.WorkQueuePolicy),
 		register(HeldStream, InHeld, jetstream.LimitsPolicy),
 		{
+			Name: OutboxStream, Subjects: []string{outboxPrefix + ">"},
+			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage,
+			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowDirect: true,
+		},
+		{
 			Name: AttemptsStream, Subjects: []string{attemptPrefix + ">"},
 			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowDirect: true,
 		},
@@ -103,9 +108,11 @@ func ensureTopology(ctx context.Context, js jetstream.JetStream, l Limits) error
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
 	}
-	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: FunctionsBucket, History: 1, Storage: jetstream.FileStorage})
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", FunctionsBucket, err)
+	for _, bucket := range []string{FunctionsBucket, OnceBucket} {
+		_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, History: 1, Storage: jetstream.FileStorage})
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", bucket, err)
+		}
 	}
 	return nil
 }

@@ -44,14 +44,14 @@ func TestTheStreamOfAdvisoriesIsMadeFirst(t *testing.T) {
 		t.Errorf("got %q, want %s first", order, streams.AdvisoriesStream)
 	}
 	for _, name := range []string{
-		streams.EventsStream, streams.RetryStream, streams.DecisionsStream, streams.HeldStream, streams.AttemptsStream, streams.AuditStream, streams.OpsStream, "KV_" + streams.FunctionsBucket,
+		streams.EventsStream, streams.RetryStream, streams.DecisionsStream, streams.HeldStream, streams.AttemptsStream, streams.AuditStream, streams.OpsStream, streams.OutboxStream, "KV_" + streams.FunctionsBucket, "KV_" + streams.OnceBucket,
 	} {
 		if cfg, ok := configs[name]; !ok || cfg.Storage != jetstream.FileStorage {
 			t.Errorf("stream %s: got %v, %v, want it on disk", name, ok, cfg.Storage)
 		}
 	}
-	if len(configs) != 9 {
-		t.Errorf("got %q, want 9 streams", order)
+	if len(configs) != 11 {
+		t.Errorf("got %q, want 11 streams", order)
 	}
 }
 

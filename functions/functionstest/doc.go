@@ -3,8 +3,10 @@
 //
 // [Run] makes one attempt in the way a host does: under the function's timeout,
 // with a copy of the event of its own, with panics recovered. It answers what
-// the attempt came to. It stores nothing and does not retry; how often and when
-// a host would is answered by functions.Retry.Next without running anything.
+// the attempt came to, and what it emitted. It does not retry; how often and when
+// a host would is answered by functions.Retry.Next without running anything. The
+// steps that functions.Once records are kept by a [Host], for as many attempts as a
+// test makes with it.
 //
 //	func TestUnknownPolicyIsParked(t *testing.T) {
 //		e := functionstest.NewEvent("com.insurer.claim.reported", Claim{Policy: "none"})

@@ -21,7 +21,16 @@ import (
 //	functionstest.Run(t, f, e, func(a *functions.Attempt) { a.Number = a.Allowed })
 //
 // A handler that ignores its context is waited for, as it is by a host.
+//
+// What functions.Once records is forgotten with the call; a [Host] keeps it for
+// the next one.
 func Run(t testing.TB, f functions.Function, e functions.Event, with ...func(*functions.Attempt)) Result {
+	t.Helper()
+	return new(Host).Run(t, f, e, with...)
+}
+
+// Run is [Run] with what earlier calls have recorded.
+func (h *Host) Run(t testing.TB, f functions.Function, e functions.Event, with ...func(*functions.Attempt)) Result {
 	t.Helper()
 	if err := f.Validate(); err != nil {
 		t.Fatalf("functionstest: %v", err)
@@ -38,7 +47,9 @@ func Run(t testing.TB, f functions.Function, e functions.Event, with ...func(*fu
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), f.Timeout, functions.ErrTimeout)
 	defer cancel()
-	return Result{functions.Invoke(functions.WithAttempt(ctx, attempt), f, e)}
+	ctx = functions.WithHost(ctx, attempt, recorder{h, eventKey{f.Name, e.Source(), e.ID()}})
+	r := functions.Invoke(ctx, f, e)
+	return Result{attempt: r, emitted: functions.Emitted(ctx)}
 }
 
 // attribute looks an attribute or extension of e up that can be a key.
@@ -65,7 +76,10 @@ func attribute(e functions.Event, name string) string {
 
 // Result is what one attempt came to. Exactly one of Done, Retried, Parked and
 // Discarded holds.
-type Result struct{ attempt functions.Result }
+type Result struct {
+	attempt functions.Result
+	emitted []functions.Event
+}
 
 // Done says whether the event was handled.
 func (r Result) Done() bool { return r.attempt.Outcome == functions.Done }
@@ -95,6 +109,10 @@ func (r Result) Code() string { return r.attempt.Code }
 
 // After returns the delay that the handler asked for; 0 leaves it to the policy.
 func (r Result) After() time.Duration { return r.attempt.After }
+
+// Emitted returns what the handler emitted, as it would be accepted; nothing unless
+// it is done.
+func (r Result) Emitted() []functions.Event { return r.emitted }
 
 // String describes r in a line for a test's message, and says where it
 // panicked if it did.

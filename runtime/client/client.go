@@ -91,6 +91,9 @@ func (c *Client) Decide(ctx context.Context, d Decision) (Decided, error) {
 	if d.Tail && d.Action != Discard {
 		return Decided{}, fmt.Errorf("decision %s: only a %s takes the tail along", d.Action, Discard)
 	}
+	if d.ForgetSteps && d.Action != Edit {
+		return Decided{}, fmt.Errorf("decision %s: only an %s forgets steps", d.Action, Edit)
+	}
 	return call[Decided](ctx, c, http.MethodPost, deadLetterPath(d.Function, d.Sequence)+"/"+d.Action, d)
 }
 

@@ -116,6 +116,9 @@ type Decision struct {
 	DataBase64 []byte          `json:"data_base64,omitempty"`
 	// Source says where the new data of an edit come from.
 	Source string `json:"source,omitempty"`
+	// ForgetSteps has an edit forget the results of the steps that were done for
+	// the event, so that the function does them again with the new data.
+	ForgetSteps bool `json:"forget_steps,omitempty"`
 }
 
 // Decided is the node's answer to a decision.

@@ -20,6 +20,7 @@ type editFlags struct {
 	decideFlags
 	file, source   string
 	set, setString []string
+	forgetSteps    bool
 }
 
 func (a *app) dlqEdit() *cobra.Command {
@@ -30,7 +31,9 @@ func (a *app) dlqEdit() *cobra.Command {
 		Long: "Correct the data of a dead letter and send it through its function again, in its place: what is held behind it waits.\n\n" +
 			"Attributes and ordering key stay as they are, and the original stays in its stream. --set changes one member of JSON data and\n" +
 			"leaves the rest alone: --set damage.cents=1200, --set items.0.name=roof. A value is JSON if\n" +
-			"it can be read as such, and text otherwise; --set-string takes it as text in any case.\n\n" + lookFirst,
+			"it can be read as such, and text otherwise; --set-string takes it as text in any case.\n\n" +
+			"Steps that the function has done for the event (functions.Once) are not done again, so that their results are those of the old\n" +
+			"data. --forget-steps has all of them done again.\n\n" + lookFirst,
 		Example: "  siding dlq edit file-claim/42 --set date_of_loss=2026-03-01 --source 'letter of the broker, 2 April' --reason 'date was missing'",
 		Args:    arguments(1, 1, "FUNCTION/SEQUENCE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -45,6 +48,7 @@ func (a *app) dlqEdit() *cobra.Command {
 	fs.StringArrayVar(&f.set, "set", nil, "change one member of JSON data (repeatable)")
 	fs.StringArrayVar(&f.setString, "set-string", nil, "the same, with a value that is text (repeatable)")
 	fs.StringVar(&f.source, "source", "", "where the new data come from")
+	fs.BoolVar(&f.forgetSteps, "forget-steps", false, "have the steps done again that were done for the event")
 	fs.StringVar(&f.reason, "reason", "", "why (required)")
 	fs.StringVar(&f.by, "by", "", "who decides (default: the user)")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
@@ -108,7 +112,7 @@ func (a *app) edit(c *cobra.Command, f editFlags, id string) error {
 	}
 	decided, err := node.Decide(ctx, client.Decision{
 		Function: function, Sequence: sequence, Action: client.Edit, Cycle: &letter.Cycle,
-		Reason: f.reason, By: f.by, Source: f.source, DataBase64: data,
+		Reason: f.reason, By: f.by, Source: f.source, DataBase64: data, ForgetSteps: f.forgetSteps,
 	})
 	if err != nil {
 		return err

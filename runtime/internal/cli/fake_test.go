@@ -131,7 +131,7 @@ func fakeNode(holds bool, token string) http.Handler {
 		switch {
 		case d.Cycle == nil || *d.Cycle != 1 || d.By == "" && token == "" || r.PathValue("action") != d.Action:
 			refuse(w, client.NewProblem(client.Usage, "the command sent no cycle, no name or another action"))
-		case d.Action == client.Edit && d.Reason != "sends "+strings.TrimSuffix(string(d.DataBase64), "\n")+" from "+d.Source:
+		case d.Action == client.Edit && d.Reason != "sends "+strings.TrimSuffix(string(d.DataBase64), "\n")+" from "+d.Source+map[bool]string{true: " anew"}[d.ForgetSteps]:
 			refuse(w, client.NewProblem(client.Usage, "the command sent "+string(d.DataBase64)+" from "+d.Source))
 		case d.Tail != strings.HasSuffix(d.Reason, "and its tail"):
 			refuse(w, client.NewProblem(client.Usage, "the command sent the tail where it should not, or not where it should"))
