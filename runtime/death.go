@@ -107,17 +107,17 @@ func (r *Runtime) watchLife(node *streams.Node) (stop func(), err error) {
 			}
 		}
 	}()
-	stop = func() { close(over); <-done }
+	rest := func() { close(over); <-done }
 	if !r.process {
-		return stop, nil
+		return rest, nil
 	}
 	file, err := r.keepPanic(node.Dir())
 	if err != nil {
-		stop()
+		rest()
 		return nil, fmt.Errorf("directory %s: panic: %w", node.Dir(), err)
 	}
 	return func() {
-		stop()
+		rest()
 		_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
 		_ = file.Close()
 		_ = os.Remove(file.Name())
