@@ -37,16 +37,17 @@ func (n *Node) Health() error {
 	return &UnwritableError{Dir: n.dir.path, Reason: reason, Err: down, Hint: "see that its disk has room; the store is restarted then"}
 }
 
-// unhealthy returns the server's own words about what is wrong with it, "" if nothing is. Some of them count only if they stay: Healthz grants the
-// server a millisecond to say that it is ready, which a busy machine does not, and it takes what a removed stream has left, which goes away in the
-// background, for a stream that cannot be recovered.
+// unhealthy returns the server's own words about what is wrong with it, "" if nothing is. Some of them count only if they stay, up to five seconds:
+// Healthz grants the server a millisecond to say that it is ready, which a busy machine does not, and it takes each folder of a stream that the
+// account does not know for a stream that cannot be recovered, also the one of a stream that is being created right then, or what a removed stream
+// has left, which goes away in the background.
 func unhealthy(s *server.Server) (reason string) {
 	for range 50 {
 		reason = s.Healthz(nil).Error
 		switch {
 		case strings.HasPrefix(reason, "failed to be ready for connections"):
 			s.ReadyForConnections(100 * time.Millisecond)
-		case strings.Contains(reason, " > .") && strings.HasSuffix(reason, "could not be recovered"):
+		case strings.HasSuffix(reason, "could not be recovered"):
 			<-time.After(100 * time.Millisecond)
 		default:
 			return reason

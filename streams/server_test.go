@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -275,27 +274,6 @@ func TestStreamThatWasBeingCreatedOrDeletedIsForgottenButMessagesNever(t *testin
 	}
 }
 
-// A kill leaves some of what the server removes in the background. The stream was removed before, and what is left of it holds nobody up.
-func TestStreamWhoseRemovalWasCutOffHoldsNobodyUp(t *testing.T) {
-	node := streamstest.New(t)
-	if err := node.Close(); err != nil {
-		t.Fatal(err)
-	}
-	removed := streamFolder(node.Dir(), ".DLQ_f")
-	for n := range 500 { // so that removing it beside the start takes longer than the start
-		if err := os.MkdirAll(filepath.Join(removed, "msgs", strconv.Itoa(n), "x"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	again := streamstest.New(t, streamstest.Dir(node.Dir()))
-	if err := again.Health(); err != nil {
-		t.Errorf("got %v, want a healthy node", err)
-	}
-	if _, err := os.Stat(removed); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want it gone", err)
-	}
-}
-
 func streamFolder(dir, stream string) string {
 	return filepath.Join(dir, "store", "jetstream", "$G", "streams", stream)
 }
@@ -430,29 +408,6 @@ func TestListenerKeepsItsPortOverARestart(t *testing.T) {
 		t.Fatalf("got %v, want a connection without a token", err)
 	}
 	guest.Close()
-}
-
-func TestConnectionThatTheServerEndedIsReportedAndRepairedByRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := streamstest.New(t)
-		createEvents(t, node)
-		// The whole protocol line may have 4096 bytes; the server drops who exceeds it.
-		if err := node.Conn().Publish("events."+strings.Repeat("x", 5000), nil); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		err := node.Health()
-		if !errors.As(err, new(*streams.UnwritableError)) || !strings.Contains(err.Error(), "connection ended by the server") {
-			t.Errorf("got %v, want an UnwritableError about the connection", err)
-		}
-		if err := node.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := node.Health(); err != nil {
-			t.Errorf("got %v after the restart, want a healthy node", err)
-		}
-		publish(t, node, "a")
-	})
 }
 
 func TestServerLinesReachTheLogWithTheirLevel(t *testing.T) {
