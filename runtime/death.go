@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 type death struct {
 	at      time.Time     // when, as far as that is known; otherwise when this one found out
 	report  string        // what the Go runtime said of the panic, or of the fatal error, that ended it; "" for a kill
+	blamed  streams.Ref   // whose attempt that goroutine ran, or had been started by; no function if that is not known
 	running []string      // ids of the events whose attempt ran
 	quiet   time.Duration // what is waited behind each suspect
 }
@@ -31,25 +34,51 @@ func (d *death) words() string {
 	return ""
 }
 
+// eventLabel is the label that each goroutine of an attempt has, and whatever it starts inherits. Its value is the event's id.
+const eventLabel = "siding.event"
+
+// eventLabelled finds that label in what the Go runtime says of a goroutine.
+var eventLabelled = regexp.MustCompile(`labels:\{[^}]*"` + regexp.QuoteMeta(eventLabel) + `": "([^"/]+)/(\d+)"`)
+
+// blame finds out whose attempt the goroutine came from that ended the process: it is the first one in the report.
+func (d *death) blame() {
+	for line := range strings.Lines(d.report) {
+		if !strings.HasPrefix(line, "goroutine ") {
+			continue
+		}
+		if found := eventLabelled.FindStringSubmatch(line); found != nil {
+			sequence, _ := strconv.ParseUint(found[2], 10, 64)
+			d.blamed = streams.Ref{Function: found[1], Sequence: sequence}
+		}
+		return
+	}
+}
+
+// others reports whether the process was ended by what an attempt of another event had started.
+func (d *death) others(ref streams.Ref) bool { return d.blamed.Function != "" && d.blamed != ref }
+
 // maxBeside bounds how many other events are named.
 const maxBeside = 20
 
-// beside says what else ran when the process died during an attempt.
-func (d *death) beside(function string, sequence uint64) string {
-	this := streams.Ref{Function: function, Sequence: sequence}.ID()
+// beside says what else ran when the process died during an attempt, and which event's attempt ended it if that is known.
+func (d *death) beside(ref streams.Ref) string {
 	var others []string
 	for _, id := range d.running {
-		if id != this {
+		if id != ref.ID() {
 			others = append(others, id)
 		}
 	}
-	switch {
-	case len(others) == 0:
-		return "nothing else ran"
-	case len(others) > maxBeside:
-		return fmt.Sprintf("beside it ran %s and %d more", strings.Join(others[:maxBeside], ", "), len(others)-maxBeside)
+	text := "nothing else ran"
+	if n := len(others); n > 0 {
+		text = "beside it ran " + strings.Join(others[:min(n, maxBeside)], ", ")
+		if n > maxBeside {
+			text += fmt.Sprintf(" and %d more", n-maxBeside)
+		}
 	}
-	return "beside it ran " + strings.Join(others, ", ")
+	if d.blamed.Function != "" {
+		text += "; the goroutine came from " + d.blamed.ID()
+	}
+	return text
 }
 
 // lookAtDeath finds out which attempts of hosted functions ran when the process died, and says what is done about that. A ledger that cannot be read is
@@ -57,6 +86,10 @@ func (d *death) beside(function string, sequence uint64) string {
 func (h *host) lookAtDeath() {
 	if h.death.at.IsZero() {
 		h.death.at = time.Now()
+	}
+	h.death.blame()
+	if h.death.blamed.Function != "" {
+		h.log.Error("the process before this one was ended by a goroutine that an attempt of this event ran or had started", "event", h.death.blamed.ID(), "last_words", h.death.words())
 	}
 	h.death.running = nil
 	for _, fn := range h.fns {
@@ -147,5 +180,15 @@ func (r *Runtime) keepPanic(dir string) (*os.File, error) {
 	if err := debug.SetCrashOutput(file, debug.CrashOptions{}); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return file, nil
+	return file, nameLabels()
+}
+
+// nameLabels has the Go runtime write the labels of goroutines into what it says of a panic. A user's own setting stays.
+func nameLabels() error {
+	const name, setting = "GODEBUG", "tracebacklabels"
+	value := os.Getenv(name)
+	if strings.Contains(value, setting) {
+		return nil
+	}
+	return os.Setenv(name, strings.TrimPrefix(value+","+setting+"=1", ","))
 }

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"runtime/pprof"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,8 @@ func (o *owner) attempt(j *job) {
 	defer cancel()
 	ctx, j.span = o.tracer.attempt(ctx, j.traced, j.attempt.Number, j.redelivered, j.previous)
 	ctx = functions.WithTrace(ctx, handedOn(ctx, j.traced))
+	ctx = pprof.WithLabels(ctx, pprof.Labels(eventLabel, j.it.ref.ID()))
+	pprof.SetGoroutineLabels(ctx)
 	o.metrics.started(o.fn.Name)
 	o.ledger.Reach(j.slot, j.run, streams.RunStarted)
 	j.started = time.Now()

@@ -16,7 +16,9 @@ import (
 //
 // What takes the process down a moment after its handler has returned, such as a goroutine that panics, cannot be told from what runs then. So after
 // a death that left a panic behind the process stays still for a moment behind each suspect: whoever dies in that moment has nobody
-// else to blame, and its function is noted. Three such deaths within five minutes suspend the function, and the node serves the others.
+// else to blame, and its function is noted. A panic itself says from which event's attempt its goroutine came, as the labels of goroutines are
+// inherited: then that function is noted, whatever ran beside it, and no other event is convicted. Three such deaths within five minutes suspend the
+// function, and the node serves the others.
 
 // The guard against a function that takes the process down again and again without an event that can be convicted.
 const (
@@ -120,16 +122,18 @@ func (o *owner) survivor(ctx context.Context, run streams.RunningSlot, stands bo
 
 // crashRecord says that the process died while an attempt ran.
 func (o *owner) crashRecord(run streams.RunningSlot) streams.Record {
-	at := o.death.at.UTC()
+	at, ref := o.death.at.UTC(), streams.Ref{Function: o.fn.Name, Sequence: run.Sequence}
 	r := streams.Record{
 		Function: o.fn.Name, Sequence: run.Sequence, Kind: streams.RecordCrash, Cycle: run.Cycle, Attempt: run.Attempt,
-		Class: "crash", Error: "the process died while the attempt ran", Stack: o.death.report, Reason: o.death.beside(o.fn.Name, run.Sequence),
+		Class: "crash", Error: "the process died while the attempt ran", Stack: o.death.report, Reason: o.death.beside(ref),
 		Started: at, Ended: at, Version: o.fn.Version, Boot: run.Boot,
 	}
 	switch {
 	case run.State == streams.RunReturned:
 		r.Outcome = streams.OutcomeReturned
 		r.Error = "the process died before it was stored what the handler had returned"
+	case run.Crashes > 0 && o.death.others(ref):
+		r.Error = "the process died again while the attempt ran, of what another event's attempt had started"
 	case run.Crashes > 0:
 		r.Cause = string(advisories.Crashed)
 		r.Error = "the process died again while the attempt ran, with nothing beside it"
@@ -149,13 +153,19 @@ func whoParks(cause advisories.Cause) string {
 }
 
 // countDeath remembers that the process died in a life that this function had a part in, unless the event that did it is known. boot names that life
-// in the ledger; 0 = the function had no part.
+// in the ledger; 0 = nothing of the function ran then. What the panic itself says is believed: whose goroutine it was had a part, though nothing of
+// it ran, and nobody else had one.
 func (o *owner) countDeath(ctx context.Context, boot uint32, killed bool) error {
 	declared := o.declared
+	part := boot != 0
+	if blamed := o.death.blamed.Function; blamed != "" {
+		part = blamed == o.fn.Name
+	}
+	counted := func(d streams.Death) bool { return boot != 0 && d.Boot == boot || d.At.Equal(o.death.at) }
 	switch {
 	case killed && len(declared.Deaths) > 0:
 		declared.Deaths = nil
-	case killed, boot == 0, slices.ContainsFunc(declared.Deaths, func(d streams.Death) bool { return d.Boot == boot }):
+	case killed, !part, slices.ContainsFunc(declared.Deaths, counted):
 		return nil
 	default:
 		declared.Deaths = slices.DeleteFunc(slices.Clone(declared.Deaths), func(d streams.Death) bool { return o.death.at.Sub(d.At) > deathsWithin })
@@ -176,6 +186,9 @@ func (o *owner) suspendKiller(now time.Time) {
 	}
 	why := fmt.Sprintf("the process died %d times in %s while or just after its events were attempted, and none of them did it alone",
 		len(deaths), deaths[len(deaths)-1].At.Sub(deaths[0].At).Round(time.Second))
+	if o.death.blamed.Function == o.fn.Name {
+		why += "; the last time it was done by what " + o.death.blamed.ID() + " had started"
+	}
 	if words := o.death.words(); words != "" {
 		why += ": " + words
 	}
