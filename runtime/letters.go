@@ -259,9 +259,14 @@ func historyOf(records []streams.Record) []client.Attempt {
 		if text == "" && (r.By != "" || r.Reason != "") {
 			text = strings.TrimSpace("by " + r.By + " " + r.Reason)
 		}
+		beside := ""
+		if r.Kind == streams.RecordCrash {
+			beside = r.Reason
+		}
 		all = append(all, client.Attempt{
 			Kind: string(r.Kind), Cycle: r.Cycle, Attempt: r.Attempt, Charged: r.Charged, Class: r.Class, Code: r.Code, Error: text,
 			StartedAt: r.Started, EndedAt: r.Ended, DueAt: r.Due, TraceID: r.TraceID, SpanID: r.SpanID, Version: r.Version,
+			Boot: int(r.Boot), Beside: beside,
 		})
 	}
 	return all

@@ -78,6 +78,10 @@ type Attempt struct {
 	TraceID string    `json:"trace_id"`
 	SpanID  string    `json:"span_id"`
 	Version string    `json:"version"`
+	// Boot is the process life in which it ran, as the function counts them; 0 if no process of its own was needed for it.
+	Boot int `json:"boot"`
+	// Beside says, of a crash, what else ran in the process when it died.
+	Beside string `json:"beside"`
 }
 
 // The actions of a [Decision].

@@ -119,7 +119,26 @@ func (a *app) printHistory(now time.Time, history []client.Attempt) error {
 		}
 		t.row("  "+strconv.Itoa(h.Cycle), strconv.Itoa(h.Attempt), h.Kind, at(now, h.StartedAt), took, class, h.Code, cut(h.Error, 80))
 	}
-	return t.flush()
+	if err := t.flush(); err != nil {
+		return err
+	}
+	a.printCrashes(now, history)
+	return nil
+}
+
+// printCrashes says of each crash in a history in which life of the process it happened, what the process said last, and what else ran then.
+func (a *app) printCrashes(now time.Time, history []client.Attempt) {
+	first := true
+	for _, h := range history {
+		if h.Beside == "" {
+			continue
+		}
+		if first {
+			fmt.Fprintln(a.env.Stdout, "\ncrashes")
+			first = false
+		}
+		fmt.Fprintf(a.env.Stdout, "  %s, life %d: %s; %s\n", at(now, h.EndedAt), h.Boot, clean(h.Error), clean(h.Beside))
+	}
 }
 
 // printData shows data that is text as such, and of other data its size.

@@ -117,6 +117,8 @@ func fakeNode(holds bool, token string) http.Handler {
 				{Kind: "attempt", Cycle: 1, Attempt: 3, Charged: true, Class: "transient", Code: "503", Error: "post claims: 503",
 					StartedAt: parkedAt().Add(-1500 * time.Millisecond), EndedAt: parkedAt()},
 				{Kind: "attempt", Cycle: 1, Attempt: 2, Class: "stopping", StartedAt: parkedAt(), EndedAt: parkedAt()},
+				{Kind: "crash", Cycle: 1, Attempt: 4, Class: "crash", Error: "the process died while the attempt ran: panic: boom", StartedAt: parkedAt(), EndedAt: parkedAt(),
+					Boot: 7, Beside: "beside it ran file-claim/43"},
 			},
 			Tail:  fakeTail(),
 			Stack: "goroutine 1\n\tmain.go:1", Stream: "DLQ_file-claim", Subject: "siding.dlq.file-claim.policy-7.42", Truncated: true,
