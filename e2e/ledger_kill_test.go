@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,27 +16,6 @@ import (
 )
 
 const ledgerType = "com.example.ledger"
-
-// batch stores events of a few keys in one request. Their ids are numbered from first on, and each key's in turn.
-func batch(t *testing.T, client *http.Client, p *process, first, n, keys int) {
-	t.Helper()
-	type event map[string]any
-	events := make([]event, n)
-	for i := range events {
-		id := first + i
-		events[i] = event{
-			"specversion": "1.0", "id": strconv.Itoa(id), "source": "test", "type": ledgerType, "partitionkey": strconv.Itoa(id % keys), "data": map[string]int{"n": id},
-		}
-	}
-	body, err := json.Marshal(events)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := post(t.Context(), client, p.url, map[string][]string{"Content-Type": {"application/cloudevents-batch+json"}}, body)
-	if err != nil || got.status/100 != 2 {
-		t.Fatalf("batch: got %d %s, %v", got.status, got.body, err)
-	}
-}
 
 // streamCreated reads when the stream of events was made from its own file, as a ledger's key needs it.
 func streamCreated(t *testing.T, dir string) time.Time {
@@ -108,13 +86,14 @@ func ledgerKills(t *testing.T) int {
 }
 
 // TestLedgerKilledBehindTheHandler kills a node as soon as a handler has said that it is done, again and again, and looks into the ledger that the dead
-// process left: what is marked there is never handled again, what is not is handled once more, and the audit says of each that it may be.
+// process left: what is marked there is never handled again, what is not is handled once more, and the audit says of each that it may be. A step of
+// functions.Once that was recorded is not done again, by no attempt of any cycle. What two kills in a row caught alone is parked, and redriven.
 //
 //	SIDING_LEDGER_KILLS  full for 100 kills, or a number; 25 if it is not set
 func TestLedgerKilledBehindTheHandler(t *testing.T) {
 	const each, keys = 48, 12
 	kills := ledgerKills(t)
-	program := newProgram(t, nil, function{Name: "f", Types: []string{ledgerType}, Beginning: true, Attempts: 5, Concurrency: 8, Do: "slow=300us"})
+	program := newProgram(t, nil, function{Name: "f", Types: []string{ledgerType}, Beginning: true, Attempts: 5, Concurrency: 8, Do: "once slow=300us"})
 	client, random := newHTTPClient(t), rand.New(rand.NewPCG(1, 2))
 	marked, unmarked := map[uint64]int{}, map[uint64]int{} // sequence of what had ended at a kill, and how many calls there were then
 	cut := map[uint64]bool{}                               // what a start found to have been attempted when the process died
@@ -125,7 +104,7 @@ func TestLedgerKilledBehindTheHandler(t *testing.T) {
 		if info, err := os.Stat(program.calls); err == nil {
 			size = info.Size()
 		}
-		batch(t, client, p, 1+kill*each, each, keys)
+		batch(t, client, p, ledgerType, 1+kill*each, each, keys, nil)
 		awaitEnds(t, p, program.calls, size, 1+random.IntN(each/2))
 		p.kill()
 		ledger := readLedger(t, program, "f")
@@ -145,7 +124,7 @@ func TestLedgerKilledBehindTheHandler(t *testing.T) {
 		for line := range strings.Lines(p.log()) {
 			var said struct{ Msg, Event string }
 			var seq uint64
-			if json.Unmarshal([]byte(line), &said) == nil && strings.HasPrefix(said.Msg, "the process died while") {
+			if json.Unmarshal([]byte(line), &said) == nil && strings.HasPrefix(said.Msg, "the process died ") {
 				if _, err := fmt.Sscanf(said.Event, "f/%d", &seq); err == nil {
 					cut[seq] = true
 				}
@@ -153,16 +132,36 @@ func TestLedgerKilledBehindTheHandler(t *testing.T) {
 		}
 	}
 	total := kills * each
+	letters := ask[[]deadLetter](t, p, "dlq", "ls")
+	redriven := map[uint64]bool{}
+	for _, letter := range letters {
+		redriven[letter.Sequence] = true
+	}
+	if len(letters) > 0 {
+		if got := p.cli(t, "dlq", "redrive", "--function", "f", "--all", "--reason", "killed from outside", "--yes"); got.code != 0 {
+			t.Fatalf("siding dlq redrive: got exit code %d: %s", got.code, got.stderr)
+		}
+	}
 	if a := rest(t, p, "f", total).of("f"); a.Delivered != total || a.Gone != 0 {
 		t.Errorf("got %+v, want %d delivered", a, total)
 	}
 
 	begins, last := map[uint64]int{}, map[string]int{}
-	done := map[string]bool{}
+	done, recorded := map[string]bool{}, map[string]bool{}
+	steps, unrecorded := map[string]int{}, 0
 	for _, c := range program.read(t) {
 		switch {
 		case c.What == "begin":
 			begins[c.Sequence]++
+		case c.What == "step":
+			if recorded[c.ID] {
+				t.Errorf("event %s: its step was done again though it was recorded", c.ID)
+			}
+			if steps[c.ID]++; steps[c.ID] > 1 {
+				unrecorded++
+			}
+		case c.What == "stepped":
+			recorded[c.ID] = true
 		case c.Outcome == "done":
 			id, _ := strconv.Atoi(c.ID)
 			if id < last[c.Key] {
@@ -184,7 +183,7 @@ func TestLedgerKilledBehindTheHandler(t *testing.T) {
 	for seq, then := range unmarked {
 		switch {
 		case begins[seq] > then:
-			if before++; !told[seq] {
+			if before++; !told[seq] && !redriven[seq] {
 				t.Errorf("event %d was handled twice, and the audit does not tell of it", seq)
 			}
 		case !cut[seq]: // one that an earlier kill had cut has records, and a final one ends it before the mark does
@@ -194,6 +193,9 @@ func TestLedgerKilledBehindTheHandler(t *testing.T) {
 	t.Attr("kills", strconv.Itoa(kills))
 	t.Attr("twice-before-the-mark", strconv.Itoa(before))
 	t.Attr("twice-after-the-mark", strconv.Itoa(after))
+	t.Attr("convicted-and-redriven", strconv.Itoa(len(letters)))
+	t.Attr("steps-recorded", strconv.Itoa(len(recorded)))
+	t.Attr("steps-again-before-their-record", strconv.Itoa(unrecorded))
 	t.Attr("possibly-twice-by-the-audit", strconv.Itoa(len(told)))
 	t.Attr("running-at-the-kills", strconv.Itoa(running))
 	if running == 0 {

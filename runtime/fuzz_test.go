@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,7 +126,7 @@ func FuzzAPI(f *testing.F) {
 		}
 		request(t, h, method, &url.URL{Path: path, RawQuery: query}, http.Header{"Content-Type": {"application/json"}}, body)
 		if w := request(t, h, http.MethodGet, &url.URL{Path: "/readyz"}, http.Header{}, nil); w.Code != http.StatusOK {
-			t.Fatalf("%s %q %q: got %s afterwards, want the node ready", method, path, query, strconv.Itoa(w.Code))
+			t.Fatalf("%s %q %q: got %d %s afterwards, want the node ready", method, path, query, w.Code, w.Body)
 		}
 	})
 }

@@ -131,7 +131,11 @@ func TestOnceIsForgottenADayAfterTheEnd(t *testing.T) {
 			t.Errorf("got %d steps of a dead letter and %d of an event that is retried, want them kept", p, r)
 		}
 		l.redrive("f", 2)
-		time.Sleep(100 * time.Hour)
+		time.Sleep(20 * time.Hour)
+		if n := l.steps("park-1"); n != 2 {
+			t.Errorf("20 h after the end of what was a dead letter: got %d steps, want both, however old they are", n)
+		}
+		time.Sleep(34 * time.Hour)
 		left, err := l.store.Subjects(t.Context(), "KV_SIDING_ONCE", ">")
 		if err != nil || len(left) != 1 { // of the dead letter that was retried
 			t.Errorf("at the end: got %v, %v, want the one of the dead letter", left, err)

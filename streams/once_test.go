@@ -130,3 +130,18 @@ func wantEqual(t *testing.T, what string, got, want []string) {
 		t.Errorf("%s: got %q, want %q", what, got, want)
 	}
 }
+
+// TestOnceIsKeptForALaterEventOfTheSameID: one that was accepted again, long after the first, keeps the steps of the first as its own.
+func TestOnceIsKeptForALaterEventOfTheSameID(t *testing.T) {
+	s := openStore(t)
+	recordSteps(t, s, step("f", "1", "a", "1"))
+	for _, sequence := range []uint64{9, 5} { // the later one stays
+		if err := s.TakeSteps(t.Context(), "f", "s", "1", sequence); err != nil {
+			t.Fatal(err)
+		}
+		steps, err := s.Steps(t.Context(), "f", "s", "1")
+		if err != nil || len(steps) != 1 || steps[0].Sequence != 9 || string(steps[0].Result) != "1" {
+			t.Errorf("got %+v, %v, want the step as one of sequence 9", steps, err)
+		}
+	}
+}

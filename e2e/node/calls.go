@@ -15,11 +15,11 @@ import (
 	"github.com/siding-dev/siding/functions"
 )
 
-// call is one line of the file of calls: the begin or the end of an attempt.
+// call is one line of the file of calls: the begin or the end of an attempt, or something within it.
 type call struct {
 	At       time.Time `json:"at"`
 	PID      int       `json:"pid"`
-	What     string    `json:"what"` // begin or end
+	What     string    `json:"what"` // begin or end, or what a script notes in between
 	Function string    `json:"function"`
 	ID       string    `json:"id"`
 	Key      string    `json:"key,omitempty"` // the ordering key as the handler was told
@@ -60,7 +60,7 @@ func (c *calls) write(line call) {
 }
 
 // around writes down the begin of an attempt, makes it, and writes down what it came to before the host learns it. A panic goes through.
-func (c *calls) around(ctx context.Context, function string, e functions.Event, attempt func() error) error {
+func (c *calls) around(ctx context.Context, function string, e functions.Event, attempt func(note func(what string)) error) error {
 	a := functions.AttemptFrom(ctx)
 	line := call{What: "begin", Function: function, ID: e.ID(), Key: a.Key, Sequence: a.Sequence, Attempt: a.Number, Cycle: a.Cycle}
 	begin := line
@@ -69,7 +69,11 @@ func (c *calls) around(ctx context.Context, function string, e functions.Event, 
 	c.write(begin)
 	line.What, line.Outcome = "end", "panic"
 	defer func() { c.write(line) }()
-	err := attempt()
+	err := attempt(func(what string) {
+		noted := begin
+		noted.What, noted.SHA256, noted.Attributes = what, "", nil
+		c.write(noted)
+	})
 	line.Outcome = outcome(ctx, err)
 	return err
 }

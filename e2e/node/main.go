@@ -64,9 +64,10 @@ func hosted() ([]functions.Function, error) {
 	}
 	var fns []functions.Function
 	for _, s := range specs {
-		handle := func(ctx context.Context, e functions.Event) error { return play(ctx, s.Do, e) }
+		handle := func(ctx context.Context, e functions.Event, note func(string)) error { return play(ctx, s.Do, e, note) }
 		if s.URL != "" {
-			handle = functions.HTTP(s.URL)
+			post := functions.HTTP(s.URL)
+			handle = func(ctx context.Context, e functions.Event, _ func(string)) error { return post(ctx, e) }
 		}
 		fn := functions.Function{
 			Name: s.Name, Types: s.Types, Timeout: s.Timeout, Concurrency: s.Concurrency, Version: "1.0.0",
@@ -74,7 +75,7 @@ func hosted() ([]functions.Function, error) {
 			// Scripts fail by the dozen, and nothing else: that would look like an outage.
 			Breaker: functions.Breaker{Off: !s.Breaker},
 			Handle: func(ctx context.Context, e functions.Event) error {
-				return calls.around(ctx, s.Name, e, func() error { return handle(ctx, e) })
+				return calls.around(ctx, s.Name, e, func(note func(string)) error { return handle(ctx, e, note) })
 			},
 		}
 		if s.OrderBy != "" {

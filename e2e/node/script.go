@@ -28,6 +28,9 @@ var (
 //	hang              never return, not even when the attempt is cancelled
 //	hang-one-in=N     for one in N events and cycles, let the first attempt return, with an error, only 100ms after it was cancelled
 //	stuck-one-in=N:F  for one in N events, never return in the first cycle until the file F exists, and then with an error
+//	once              do a step once, and write down each time that it is done (step), and that it is recorded (stepped)
+//	exit              end the process at once
+//	panic-later=D     start a goroutine that panics after D
 //	panic             panic
 //	panic-one-in=N    panic in the first attempt, for one in N events and cycles
 //	fail=N            fail while the attempt's number is at most N
@@ -39,8 +42,8 @@ var (
 //	park-type=T       park events of the type T
 //	discard           discard
 //
-// What depends on chance depends on event and cycle alone, so that an attempt that a crash repeats ends in the same way.
-func play(ctx context.Context, script string, e functions.Event) error {
+// note writes down what happens within the attempt. What depends on chance depends on event and cycle alone, so that an attempt that a crash repeats ends in the same way.
+func play(ctx context.Context, script string, e functions.Event, note func(what string)) error {
 	if script == "" {
 		script, _ = e.Extensions()["do"].(string)
 	}
@@ -70,6 +73,15 @@ func play(ctx context.Context, script string, e functions.Event) error {
 			if n, d, _ := strings.Cut(value, ":"); oneIn(n, "slow", e, a) {
 				err = slow(ctx, d)
 			}
+		case "once":
+			_, err = functions.Once(ctx, "step", func(context.Context) (bool, error) { note("step"); return true, nil })
+			if err == nil {
+				note("stepped")
+			}
+		case "exit":
+			os.Exit(exitCode) //nolint:revive // what the script asks for
+		case "panic-later":
+			go panicLater(value) //nolint:contextcheck // it outlives its attempt
 		case "panic":
 			panic("as the script asks")
 		case "panic-one-in":
@@ -100,6 +112,14 @@ func play(ctx context.Context, script string, e functions.Event) error {
 		}
 	}
 	return nil
+}
+
+// exitCode is how a script ends the process.
+const exitCode = 7
+
+func panicLater(value string) {
+	_ = slow(context.Background(), value)
+	panic(fmt.Sprintf("%s later, as the script asks", value))
 }
 
 func failed(yes bool, a functions.Attempt) error {
