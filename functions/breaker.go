@@ -8,7 +8,8 @@ import "time"
 // at a time probes whether it can go on. The zero value is the default of each
 // field.
 type Breaker struct {
-	// Off never suspends: the retry policy decides about every event by itself.
+	// Off never suspends: the retry policy decides about every event by itself. A
+	// function that takes the process down again and again is not suspended either.
 	Off bool
 	// Failures is how many different events, of at least two keys or sources,
 	// must fail one after the other, none succeeding in between; 0 is 10. Events

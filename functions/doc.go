@@ -49,6 +49,12 @@
 // [HTTP] is a handler that posts the event to a URL, so that the work can be
 // done in any language; the status that is answered is the outcome.
 //
+// A handler that takes the process down with it has not come to an outcome. After
+// the first time its event is attempted with nothing else beside it in the whole
+// process; after the second it is parked, with the cause crash. What it has left
+// behind, a goroutine that panics later, is put down to the function: the third
+// time within five minutes suspends it.
+//
 // Some attempts had better wait than fail. While one of Function.Dependencies
 // fails its check, no attempt begins; Function.Rate bounds how many begin in a
 // second; a function with a [Window] works off in each window what was there

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type alone struct {
 	mu     sync.Mutex
 	owners map[*owner]bool // those that run, and whether one has a suspect whose turn it is
 	inside *owner          // whose suspect runs
+	event  string          // which one that is
 	since  time.Time       // since when a suspect waits for the others to leave
 	recess time.Time       // until then they may go on, because they had to wait for longStill
 }
@@ -50,7 +52,7 @@ func (a *alone) leave(n int) {
 }
 
 // enterAlone lets a suspect of o begin if nothing else runs. Otherwise nothing else begins until it can; a time says when to ask again at the latest.
-func (a *alone) enterAlone(o *owner, now time.Time) (ok bool, again time.Time) {
+func (a *alone) enterAlone(o *owner, event string, now time.Time) (ok bool, again time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Before(a.recess) {
@@ -65,7 +67,7 @@ func (a *alone) enterAlone(o *owner, now time.Time) (ok bool, again time.Time) {
 	case a.inside != nil:
 		return false, time.Time{} // its end tells
 	case a.running.Load() == 0:
-		a.inside, a.since = o, time.Time{}
+		a.inside, a.event, a.since = o, event, time.Time{}
 		a.owners[o] = false
 		return true, time.Time{}
 	case now.Sub(a.since) >= longStill:
@@ -112,6 +114,19 @@ func (a *alone) part(o *owner) {
 		a.inside = nil
 	}
 	a.settle()
+}
+
+// waits says what others wait for, "" if nobody has to.
+func (a *alone) waits() string {
+	if !a.closed.Load() {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.inside == nil {
+		return "an event that ran when the process died, to be attempted alone"
+	}
+	return fmt.Sprintf("event %s, which ran when the process died and is attempted alone", a.event)
 }
 
 // settle opens the process to everybody when no suspect is left.

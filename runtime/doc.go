@@ -102,6 +102,25 @@
 // handed when the ledger, and with it the marks of that life, is lost. Where it is known that an earlier attempt succeeded, because a mark stands or because a
 // handler that had been given up returned after all, it is delivered_again, and siding_delivered_again_total.
 //
+// # What takes the process down
+//
+// Each attempt has a slot in the ledger, which says that it was begun, that its handler was called, and that it returned (job.go). A start finds the
+// slots that are in use and records of each attempt whose handler was running that the process died meanwhile; nothing of that is charged. A stop in
+// order leaves no slot. An attempt that had returned, or whose handler had not been called, cannot have been the culprit and is only attempted again.
+//
+// An event with such a record is a suspect until it ends (owner_suspects.go). It is attempted with nothing beside it in the whole process
+// (alone.go), so that a second death during it leaves no doubt: it is parked with the cause crash. An attempt that fails clears nobody, since it
+// may not have come as far. For a suspect the process stands still for 30 s at most, then the others go on for as long.
+//
+// What dies later than its handler, such as a goroutine that was left behind, can be told from what runs then only by itself. The process has the Go
+// runtime write down what ends it (death.go), and each attempt runs with a label that its goroutines inherit and that stands in that report: it says from
+// whose attempt the goroutine came. Then no other event is convicted. Where the report says nothing of the kind the process stays still for
+// 500 ms behind each suspect, and who dies in that moment has nobody else to blame. Either way the death counts for a function; three within
+// five minutes suspend it, unless Breaker.Off says otherwise, and the node serves the others.
+//
+// Someone who kills the process from outside twice while the same suspect runs alone has it convicted. It is a dead letter like any other, whose
+// history says so, and a redrive attempts it again.
+//
 // # Telling someone
 //
 // The audit has an entry for everything that happens to an event or a function, whoever did it. The notifier (notify.go) reads it from where it has been

@@ -59,13 +59,13 @@ func (o *owner) attempt(j *job) {
 	ctx = pprof.WithLabels(ctx, pprof.Labels(eventLabel, j.it.ref.ID()))
 	pprof.SetGoroutineLabels(ctx)
 	o.metrics.started(o.fn.Name)
-	o.ledger.Reach(j.slot, j.run, streams.RunStarted)
+	o.marks.Reach(j.slot, j.run, streams.RunStarted)
 	j.started = time.Now()
 	j.host = attemptHost{o: o, j: j}
 	ctx = functions.WithHost(ctx, j.attempt, &j.host)
 	j.result = functions.Invoke(ctx, o.fn, j.event)
 	j.emitted = functions.Emitted(ctx)
 	j.ended = time.Now()
-	o.ledger.Reach(j.slot, j.run, streams.RunReturned)
+	o.marks.Reach(j.slot, j.run, streams.RunReturned)
 	o.metrics.attempt(o.fn.Name, j.result, j.started.Sub(j.ready), j.ended.Sub(j.started))
 }

@@ -32,6 +32,7 @@ type timing struct {
 	deaf     bool          // advisories are not read
 	line     int           // how many events of one key wait in memory; 0 = lane.DefaultBound
 	span     uint64        // how far beyond the ledger's floor an event may be begun; 0 = streams.LedgerWindow
+	unmarked marking       // is told what the ledger would be, which is told nothing; nil for the ledger
 }
 
 func defaultTiming() timing {
@@ -51,7 +52,8 @@ type owner struct {
 	declared streams.Declared
 	store    *streams.Store
 	ledger   *streams.Ledger
-	survived bool // what ran when the process died has been looked at
+	marks    marking // the ledger, where events on their way are noted in it
+	survived bool    // what ran when the process died has been looked at
 	log      *slog.Logger
 	tracer   *tracer
 	metrics  *metrics

@@ -130,6 +130,16 @@ func ledgerPath(store *streams.Store, function string) string {
 	return streams.LedgerPath(store.Node().Dir(), function)
 }
 
+// marking is what the ledger is told of events on their way.
+type marking interface {
+	Begin(run streams.Run) (slot int, err error)
+	Reach(slot int, run streams.Run, s streams.RunState)
+	End(slot int)
+	Mark(seq uint64) error
+	SetCursor(seq uint64)
+	SetFloor(seq uint64)
+}
+
 // openLedger says once when marks of earlier lives are lost. What an earlier life may have begun is looked up in the records then.
 func (o *owner) openLedger(known bool) error {
 	path := ledgerPath(o.store, o.fn.Name)
@@ -141,7 +151,10 @@ func (o *owner) openLedger(known bool) error {
 	if err != nil {
 		return fmt.Errorf("function %s: %w", o.fn.Name, err)
 	}
-	o.ledger = ledger
+	o.ledger, o.marks = ledger, ledger
+	if o.timing.unmarked != nil {
+		o.marks = o.timing.unmarked
+	}
 	if o.syncs.always {
 		if err := ledger.ClearAfterSync(); err != nil {
 			return fmt.Errorf("function %s: %w", o.fn.Name, err)
@@ -238,7 +251,7 @@ func (o *owner) seen(seq uint64) {
 		}
 		o.cursor = seq
 		o.order = append(o.order, seq)
-		o.ledger.SetCursor(seq)
+		o.marks.SetCursor(seq)
 		o.passed()
 	}
 }
@@ -250,8 +263,8 @@ func (o *owner) advance() {
 		o.order = o.order[1:]
 	}
 	if len(o.order) == 0 {
-		o.ledger.SetFloor(o.cursor)
+		o.marks.SetFloor(o.cursor)
 		return
 	}
-	o.ledger.SetFloor(o.order[0] - 1)
+	o.marks.SetFloor(o.order[0] - 1)
 }

@@ -77,7 +77,7 @@ func (o *owner) start(it *item) {
 	number := it.attempts() + 1
 	run := streams.Run{Sequence: it.ref.Sequence, Cycle: it.cycle, Attempt: number, Crashes: it.history.Crashes}
 	var err error
-	o.store.Gated("begin", func() { it.slot, err = o.ledger.Begin(run) })
+	o.store.Gated("begin", func() { it.slot, err = o.marks.Begin(run) })
 	if err != nil {
 		o.leave(it)
 		o.log.Error("the ledger takes no more running events", "event", it.ref.ID(), "err", err)

@@ -114,7 +114,7 @@ func (o *owner) lookAhead(ctx context.Context) error {
 func (o *owner) pass(seq uint64) {
 	if seq > o.cursor {
 		o.cursor = seq
-		o.ledger.SetCursor(seq)
+		o.marks.SetCursor(seq)
 		o.passed()
 	}
 	o.advance()

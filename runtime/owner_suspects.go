@@ -201,7 +201,7 @@ func (o *owner) enter(it *item, now time.Time) bool {
 		return o.alone.enter()
 	}
 	o.wanting = true
-	ok, again := o.alone.enterAlone(o, now)
+	ok, again := o.alone.enterAlone(o, it.ref.ID(), now)
 	if ok {
 		o.wanting = false
 	} else if !again.IsZero() {
@@ -261,7 +261,7 @@ func (o *owner) endSlot(it *item) {
 	}
 }
 
-func (o *owner) freeSlot(slot int) { o.store.Gated("end", func() { o.ledger.End(slot) }) }
+func (o *owner) freeSlot(slot int) { o.store.Gated("end", func() { o.marks.End(slot) }) }
 
 // quiet is the moment behind a suspect in which nothing runs.
 type quiet struct {

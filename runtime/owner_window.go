@@ -65,10 +65,14 @@ func (o *owner) tend(ctx context.Context) {
 
 // tellWaiting says for others to read what keeps attempts from beginning.
 func (o *owner) tellWaiting() {
-	if o.gate.passing {
-		return
+	text, some := "", o.lineUp() > 0
+	if !o.gate.passing {
+		text = o.gate.Waits(time.Now(), some)
 	}
-	if text := o.gate.Waits(time.Now(), o.lineUp() > 0); text != o.gate.told {
+	if text == "" && some {
+		text = o.alone.waits()
+	}
+	if text != o.gate.told {
 		o.gate.told = text
 		o.waiting.Store(&text)
 	}

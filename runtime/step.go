@@ -218,7 +218,7 @@ func (o *owner) change(ctx context.Context, w *work, s step) error {
 		return nil
 	case stepMark:
 		var err error
-		o.store.Gated("mark", func() { err = o.ledger.Mark(w.ref.Sequence) })
+		o.store.Gated("mark", func() { err = o.marks.Mark(w.ref.Sequence) })
 		if err == nil {
 			o.advance()
 		}

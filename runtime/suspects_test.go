@@ -127,6 +127,13 @@ func TestWhatRanWhenTheProcessCrashedRunsAlone(t *testing.T) {
 		}
 		l = w.start(testTiming(), fns(c.script(takes(time.Second))))
 		<-l.host.started
+		time.Sleep(500 * time.Millisecond)
+		for _, name := range []string{"f", "g"} {
+			said := l.host.owner(name).waiting.Load()
+			if !strings.HasPrefix(*said, "event ") || !strings.HasSuffix(*said, ", which ran when the process died and is attempted alone") {
+				t.Errorf("got %s waiting for %q, want it to name the event that is attempted alone", name, *said)
+			}
+		}
 		for _, name := range []string{"f", "g"} {
 			if a := l.settle(name); a.Delivered != 8 {
 				t.Errorf("got %+v, want all delivered", a)

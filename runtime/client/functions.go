@@ -33,7 +33,8 @@ type Function struct {
 	// if there are none.
 	SetAside []SetAsideRule `json:"set_aside,omitempty"`
 	// WaitingFor says what keeps attempts from beginning: a dependency that is
-	// away, a window that is shut, a rate that is used up; absent if nothing does.
+	// away, a window that is shut, a rate that is used up, an event that is
+	// attempted alone because it ran when the process died; absent if nothing does.
 	WaitingFor    string `json:"waiting_for,omitempty"`
 	SinceSequence uint64 `json:"since_sequence"`
 	Pending       int64  `json:"pending"`
