@@ -22,6 +22,7 @@ type deathbed struct {
 	gate     string // nothing begins before this file exists
 	culprits []int
 	deaths   int
+	late     bool // who kills comes when all others may be done
 }
 
 const (
@@ -120,7 +121,7 @@ func (d *deathbed) check(t *testing.T, p *process, a account) {
 			t.Errorf("got %+v, want it parked as crash, and no attempt charged", letter)
 		}
 		shown := p.cli(t, "dlq", "show", letter.ID).stdout
-		if _, crashes, _ := strings.Cut(shown, "\ncrashes\n"); strings.Count(crashes, ", life ") != 2 || !strings.Contains(crashes, "beside it ran f/") || !strings.Contains(crashes, "; nothing else ran") {
+		if _, crashes, _ := strings.Cut(shown, "\ncrashes\n"); strings.Count(crashes, ", life ") != 2 || !d.late && !strings.Contains(crashes, "beside it ran f/") || !strings.Contains(crashes, "; nothing else ran") {
 			t.Errorf("siding dlq show %s: got\n%s\nwant both crashes, in which life, and what else ran", letter.ID, shown)
 		}
 	}
@@ -206,6 +207,7 @@ func TestACrashFromOutsideParksWhatRanAloneAgain(t *testing.T) {
 		t.Run(sync, func(t *testing.T) {
 			t.Parallel()
 			d, p := newDeathbed(t, "slow=1h", []string{"SIDING_SYNC=" + sync}, 207)
+			d.late = true
 			for n := 1; n <= 2; n++ {
 				eventually(t, func() string {
 					if count(d.read(t), call{What: "begin", ID: "207"}) < n {
