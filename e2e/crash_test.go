@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -77,7 +78,7 @@ func (d *deathbed) live(t *testing.T, p *process) (*process, account) {
 		default:
 			return p, a
 		}
-		if code := p.exitCode(); code != exitByScript && code != exitByPanic && code != -1 {
+		if code := p.exitCode(); code != 0 && code != exitByScript && code != exitByPanic && code != -1 {
 			t.Fatalf("process %d: got exit code %d: %s", p.pid, code, p.log())
 		}
 		if d.deaths++; d.deaths > 20 {
@@ -179,13 +180,15 @@ func TestACrashOfTheProcessParksTheCulpritAndNobodyElse(t *testing.T) {
 		least    int // deaths
 		most     int
 	}{
-		"one that exits":                  {[]int{207}, "", "slow=5ms exit", 2, 2},
-		"one that exits, synced always":   {[]int{207}, "SIDING_SYNC=always", "slow=5ms exit", 2, 2},
-		"one whose goroutine panics":      {[]int{207}, "", "panic-later=1ms slow=1h", 2, 2},
-		"three that exit":                 {[]int{111, 207, 390}, "", "slow=5ms exit", 4, 6},
-		"three of the first 32":           {[]int{3, 5, 30}, "", "slow=5ms exit", 4, 6},
-		"three that exit, synced always":  {[]int{111, 207, 390}, "SIDING_SYNC=always", "slow=5ms exit", 4, 6},
-		"one that exits, the first of it": {[]int{1}, "", "exit", 2, 2},
+		"one that exits":                   {[]int{207}, "", "slow=5ms exit", 2, 2},
+		"one that exits, synced always":    {[]int{207}, "SIDING_SYNC=always", "slow=5ms exit", 2, 2},
+		"one whose goroutine panics":       {[]int{207}, "", "panic-later=1ms slow=1h", 2, 2},
+		"one that exits as if all is well": {[]int{207}, "", "slow=5ms exit=0", 2, 2},
+		"one that fills its stack":         {[]int{207}, "", "slow=5ms overflow", 2, 2},
+		"three that exit":                  {[]int{111, 207, 390}, "", "slow=5ms exit", 4, 6},
+		"three of the first 32":            {[]int{3, 5, 30}, "", "slow=5ms exit", 4, 6},
+		"three that exit, synced always":   {[]int{111, 207, 390}, "SIDING_SYNC=always", "slow=5ms exit", 4, 6},
+		"one that exits, the first of it":  {[]int{1}, "", "exit", 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,6 +202,27 @@ func TestACrashOfTheProcessParksTheCulpritAndNobodyElse(t *testing.T) {
 			d.discard(t, p)
 		})
 	}
+}
+
+// TestACrashThatCannotBeWrittenDownParksTheCulpritAllTheSame: where the words of a panic would be kept stands something else.
+func TestACrashThatCannotBeWrittenDownParksTheCulpritAllTheSame(t *testing.T) {
+	t.Parallel()
+	until := filepath.Join(t.TempDir(), "until")
+	d, p := newDeathbed(t, "wait="+until+" overflow", nil, 207)
+	d.late = true
+	words := filepath.Join(d.dir, "panic")
+	if err := errors.Join(os.Remove(words), os.MkdirAll(filepath.Join(words, "else"), 0o700), os.WriteFile(until, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p, a := d.live(t, p)
+	if d.deaths != 2 {
+		t.Errorf("got %d deaths, want 2", d.deaths)
+	}
+	d.check(t, p, a)
+	if log := p.log(); !strings.Contains(log, "what a panic says cannot be kept") || !strings.Contains(log, "let this user write "+words) {
+		t.Errorf("got the log\n%s\nwant it to say that no panic can be kept, and where", log)
+	}
+	d.discard(t, p)
 }
 
 // TestACrashFromOutsideParksWhatRanAloneAgain: another process kills the node whenever it sees the begin of one event.

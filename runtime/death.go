@@ -120,7 +120,7 @@ const (
 const maxPanicReport = 64 << 10
 
 // watchLife finds out how the process before this one ended, and sees to it that the next one can find out the same. stop ends that in order.
-func (r *Runtime) watchLife(node *streams.Node) (stop func(), err error) {
+func (r *Runtime) watchLife(node *streams.Node) (stop func()) {
 	if died, ok := node.Died(); ok {
 		r.death.at = died.At
 		r.log.Warn("the process before this one did not stop in order", "pid", died.PID, "since", died.Since.Format(time.RFC3339), "last_sign_of_life", died.At.UTC().Format(time.RFC3339))
@@ -142,36 +142,39 @@ func (r *Runtime) watchLife(node *streams.Node) (stop func(), err error) {
 	}()
 	rest := func() { close(over); <-done }
 	if !r.process {
-		return rest, nil
+		return rest
 	}
 	file, err := r.keepPanic(node.Dir())
 	if err != nil {
-		rest()
-		return nil, fmt.Errorf("directory %s: panic: %w", node.Dir(), err)
+		r.log.Warn("what a panic says cannot be kept: if one ends the process, the next start may not know whose it was", "error", err.Error(),
+			"hint", "let this user write "+filepath.Join(node.Dir(), panicFile)+" and "+lastPanicFile+" beside it, and remove what else stands there")
+	}
+	if file == nil {
+		return rest
 	}
 	return func() {
 		rest()
 		_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
 		_ = file.Close()
 		_ = os.Remove(file.Name())
-	}, nil
+	}
 }
 
-// keepPanic reads what the process before this one has left, and has the Go runtime write down what ends this one.
+// keepPanic reads what the process before this one has left, and has the Go runtime write down what ends this one. It does that as well as it can
+// where something stands in the way: a file comes with an error then.
 func (r *Runtime) keepPanic(dir string) (*os.File, error) {
 	path := filepath.Join(dir, panicFile)
 	report, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	var renamed error
 	if len(report) > 0 {
 		if info, err := os.Stat(path); err == nil {
 			r.death.at = info.ModTime()
 		}
 		r.death.report = string(report[:min(len(report), maxPanicReport)])
-		if err := os.Rename(path, filepath.Join(dir, lastPanicFile)); err != nil {
-			return nil, err
-		}
+		renamed = os.Rename(path, filepath.Join(dir, lastPanicFile))
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -180,7 +183,7 @@ func (r *Runtime) keepPanic(dir string) (*os.File, error) {
 	if err := debug.SetCrashOutput(file, debug.CrashOptions{}); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return file, nameLabels()
+	return file, errors.Join(renamed, nameLabels())
 }
 
 // nameLabels has the Go runtime write the labels of goroutines into what it says of a panic. A user's own setting stays.

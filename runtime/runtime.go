@@ -170,10 +170,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 			r.log.Warn("closing the store", "err", err)
 		}
 	}()
-	stop, err := r.watchLife(node)
-	if err != nil {
-		return err
-	}
+	stop := r.watchLife(node)
 	defer stop()
 	r.clients.Store(node.Addr())
 	var listener net.Listener

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +33,8 @@ var (
 //	stuck-one-in=N:F  for one in N events, never return in the first cycle until the file F exists, and then with an error
 //	once              do a step once, and write down each time that it is done (step), and that it is recorded (stepped)
 //	exit              end the process at once
+//	exit=N            end the process at once, with the exit code N
+//	overflow          print a value that contains itself, until the stack is full, which no recover stops
 //	panic-later=D     start a goroutine that panics after D
 //	panic             panic
 //	panic-one-in=N    panic in the first attempt, for one in N events and cycles
@@ -79,7 +84,10 @@ func play(ctx context.Context, script string, e functions.Event, note func(what 
 				note("stepped")
 			}
 		case "exit":
-			os.Exit(exitCode) //nolint:revive // what the script asks for
+			os.Exit(number(cmp.Or(value, exitCode))) //nolint:revive // what the script asks for
+		case "overflow":
+			debug.SetMaxStack(1 << 20)
+			overflow(map[string]any{})
 		case "panic-later":
 			go panicLater(value) //nolint:contextcheck // it outlives its attempt
 		case "panic":
@@ -115,7 +123,13 @@ func play(ctx context.Context, script string, e functions.Event, note func(what 
 }
 
 // exitCode is how a script ends the process.
-const exitCode = 7
+const exitCode = "7"
+
+// overflow takes a value that contains itself apart.
+func overflow(value map[string]any) {
+	value["value"] = value
+	_, _ = fmt.Fprint(io.Discard, value)
+}
 
 func panicLater(value string) {
 	_ = slow(context.Background(), value)
